@@ -34,7 +34,7 @@ settings.load_profile("default")
 
 
 #: Pages whose examples train on so many rows that plain Python takes longer than compiling.
-LONG_PAGES = ("user-guide.md",)
+LONG_PAGES = ("user-guide.md", "how-to/calibration.md", "how-to/certificates.md", "how-to/imbalance.md")
 GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items):
     seen = collections.Counter()
     for item in items:
         if isinstance(item, pytest.DoctestItem):
-            item.add_marker("verify" if item.path.name in LONG_PAGES else "plain")
+            item.add_marker("verify" if item.path.as_posix().endswith(LONG_PAGES) else "plain")
         sample = item.get_closest_marker("sample")
         if sample is not None:
             test = item.nodeid.partition("[")[0]

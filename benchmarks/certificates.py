@@ -7,20 +7,16 @@ turn is a warm-up. Within the budget every row is copied; beyond it, rows are ke
 solver is asked at the end, for models up to the size of the learner's own.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.datasets import DATASETS, Data
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, publish, wide_console
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.config import Recipe, make
-
-__all__ = ["DATA", "LEARNERS", "Cost", "grid", "main", "measure"]
 
 REPETITIONS = 9
 DEFAULT = "default"
@@ -117,11 +113,10 @@ def grid(costs: Sequence[Cost]) -> Grid:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the table, and write it into a page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.certificates", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a Markdown page whose certificates region is replaced")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--quick", action="store_true", help="use few rows, to see that it works, not how fast it is")
-    options = parser.parse_args(argv)
+    options = parse(
+        argv, "benchmarks.certificates", __doc__, out=replaced("certificates"), repetitions=(REPETITIONS, "how often"),
+        quick=(False, "use few rows, to see that it works, not how fast it is"),
+    )  # fmt: skip
     console = wide_console()
     costs = []
     for name, load in DATA.items():

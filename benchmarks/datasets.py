@@ -14,8 +14,6 @@ from scipy import sparse
 from benchmarks import rcv1_like as generator
 from benchmarks.text import write_libsvm, write_vw
 
-__all__ = ["DATASETS", "SEEDS", "Data", "Dataset", "FromFile", "Rcv1Like", "Source", "store"]
-
 #: The seeds of the random orders.
 SEEDS = (0, 1, 2)
 

@@ -7,7 +7,6 @@ makes one pass before it is timed, so that the first access to its memory does n
 three repetitions, in which the learners take turns.
 """
 
-import argparse
 import functools
 import statistics
 import time
@@ -20,13 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks import floor
 from benchmarks.datasets import Data
 from benchmarks.rcv1_like import draw_features
+from benchmarks.solvers import floors
 from benchmarks.solvers.ours import Many, One
-from benchmarks.table import Grid, publish, wide_console
-
-__all__ = ["Point", "draw", "main", "measure", "sweeps"]
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 
 REPETITIONS = 3
 COLOURS = {"floor, unsigned indices": "grey", "squared norm, proximal": "#4c72b0", "curvature, proximal": "#55a868"}
@@ -84,7 +81,7 @@ def _passes(data: Data, models: int) -> dict[str, Callable[[], Any]]:
     w: NDArray[np.float32] = np.zeros(data.dimension, np.float32)
 
     def by_floor() -> float:
-        return float(floor.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w, 0.0))
+        return float(floors.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w, 0.0))
 
     passes: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
     for regularizer in ("squared_norm", "curvature"):
@@ -152,13 +149,11 @@ def draw(costs_by_sweep: dict[str, list[tuple[int, dict[str, float]]]], path: Pa
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the table, and draw the figure."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--figure", type=Path, default=Path("docs/figures/growth.svg"), help="the file of the figure")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose growth region is replaced")
-    parser.add_argument(
-        "--quick", action="store_true", help="use small sizes, to see that it works, not how fast it is"
-    )
-    options = parser.parse_args(argv)
+    options = parse(
+        argv, "benchmarks.growth", __doc__, out=replaced("growth"),
+        figure=(Path("docs/figures/growth.svg"), "the file of the figure"),
+        quick=(False, "use small sizes, to see that it works, not how fast it is"),
+    )  # fmt: skip
     console = wide_console()
     measured: dict[str, list[tuple[int, dict[str, float]]]] = {}
     with console.status("") as status:

@@ -8,20 +8,16 @@ some hundreds of calls at a time, on rows that it has not seen; the ways take tu
 the turns. All models have learnt from some rows before, so that nothing is compiled while the clock runs.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.table import Grid, publish, wide_console
-
-__all__ = ["AGAINST", "Way", "grid", "main", "measure", "ways"]
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 
 FEATURES = 20
 CALLS = 300
@@ -140,11 +136,10 @@ def grid(seconds: dict[str, list[float]]) -> Grid:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.one_row", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a Markdown page whose one-row region is replaced")
-    parser.add_argument("--calls", type=int, default=CALLS, help="calls at a time")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    options = parser.parse_args(argv)
+    options = parse(
+        argv, "benchmarks.one_row", __doc__, out=replaced("one-row"),
+        calls=(CALLS, "calls at a time"), repetitions=(REPETITIONS, "how often"),
+    )  # fmt: skip
     console = wide_console()
     with console.status("one row a call"):
         table = grid(measure(options.calls, options.repetitions))

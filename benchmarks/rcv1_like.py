@@ -23,8 +23,6 @@ from scipy import sparse
 
 from giftrl.errors import require
 
-__all__ = ["draw_features", "rcv1_like", "zipf_quantile"]
-
 MEAN_LENGTH = 68.0
 SHAPE = 2.2
 EXPONENT = 1.1

@@ -7,7 +7,6 @@ disk and writes the bytecode. CPU seconds are those of all threads, of the user 
 first, as ``make wheel`` does, which takes some minutes; ``--wheel FILE`` names one that there is.
 """
 
-import argparse
 import os
 import shutil
 import statistics
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, publish, wide_console
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 from benchmarks.text import write_libsvm, write_vw
-
-__all__ = ["Case", "Cost", "build_wheel", "cases", "grid", "main", "measure", "write_rows"]
 
 ROOT = Path(__file__).parents[1]
 ROWS = 200_000  # about 250 MB of text
@@ -194,12 +191,11 @@ def grid(costs: Mapping[str, list[Cost]], size: float) -> Grid:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Build, measure, and print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a Markdown page whose startup region is replaced")
-    parser.add_argument("--wheel", type=Path, help="a wheel that was built before, in place of building one")
-    parser.add_argument("--rows", type=int, default=ROWS, help="the number of rows of the large files")
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    options = parser.parse_args(argv)
+    options = parse(
+        argv, "benchmarks.startup", __doc__, out=replaced("startup"),
+        wheel=(Path, "a wheel that was built before, in place of building one"),
+        rows=(ROWS, "the number of rows of the large files"), repetitions=(REPETITIONS, "how often"),
+    )  # fmt: skip
     console = wide_console()
     with tempfile.TemporaryDirectory() as name, console.status("building the wheel") as status:
         folder = Path(name)
@@ -208,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_rows(folder, options.rows)
         costs = measure(cases(folder, site), options.repetitions, status.update)
         size = (folder / "many.svm").stat().st_size
-    publish(console, [grid(costs, size)], options.out, "startup", f"; medians of {options.repetitions}")
+    publish(console, [grid(costs, size)], options.out, "startup", more=f"; medians of {options.repetitions}")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
-"""Tables, for the terminal and for Markdown."""
+"""Options, and tables for the terminal and for Markdown."""
 
+import argparse
+import contextlib
+import fnmatch
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.datasets import Data
 from benchmarks.timing import Result
-from giftrl.errors import GiftrlError, InvalidInput
-
-__all__ = ["ANSWERS", "Grid", "asked_grid", "machine", "publish", "ratio_grid", "wide_console", "write_region"]
+from giftrl.errors import GiftrlError, InvalidInput, UnknownName
 
 
 class Grid(NamedTuple):
@@ -135,23 +136,79 @@ def write_region(path: Path, label: str, text: str) -> None:
     path.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
 
 
-def wide_console() -> Console:
-    """The terminal; where the output goes elsewhere, lines are long enough for the tables."""
+def wide_console(width: int = 160) -> Console:
+    """The terminal; if the output goes elsewhere, lines are long enough for the tables."""
     console = Console()
     if not console.is_terminal:
-        console.width = 160
+        console.width = width
     return console
 
 
-def publish(console: Console, tables: Sequence[Grid], out: Path | None, label: str, more: str = "") -> None:
-    """Print tables and what they were measured on, and write them into the region of a page, if one is given."""
-    where = f"Measured on {machine()}{more}."
-    console.print(*(table.rich() for table in tables), where)
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """End the program with a message of one line instead of a traceback."""
+    try:
+        yield
+    except GiftrlError as problem:
+        raise SystemExit(f"error: {problem}") from None
+
+
+def publish(
+    console: Console, tables: Sequence[Grid], out: Path | None, label: str, *, origin: str | None = None, more: str = ""
+) -> None:
+    """Print tables and where they come from, and write them into the region of a page if one is given."""
+    origin = f"Measured on {machine()}{more}." if origin is None else origin
+    console.print(*(table.rich() for table in tables), origin)
     if out is not None:
-        try:
-            write_region(out, label, "\n\n".join([where, *(table.markdown() for table in tables)]))
-        except GiftrlError as problem:
-            raise SystemExit(f"error: {problem}") from None
+        with one_line_errors():
+            write_region(out, label, "\n\n".join([origin, *(table.markdown() for table in tables)]))
+
+
+def parse(argv: Sequence[str] | None, module: str, text: str | None, **options: tuple[Any, str]) -> argparse.Namespace:
+    """The options of ``python -m module`` by name, each with its default and its help.
+
+    A default gives the type; a type in its place is that of an option without a default. False is a switch, a tuple
+    has the choices, and a list any number of values.
+
+    >>> parse(["--rows", "3", "--tasks", "a", "b"], "x", "", rows=(9, ""), out=(Path, ""), tasks=(["*"], ""))
+    Namespace(rows=3, out=None, tasks=['a', 'b'])
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text)
+    for name, (default, words) in options.items():
+        match default:
+            case False:
+                kind: dict[str, Any] = {"action": "store_true"}
+            case type():
+                kind = {"type": default}
+            case tuple():
+                kind = {"choices": default, "default": default[0]}
+            case list():
+                kind = {"nargs": "*", "type": type(default[0]), "default": default}
+            case _:
+                kind = {"type": type(default), "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=words, **kind)
+    return parser.parse_args(argv)
+
+
+def chosen(argument: str, wanted: str, known: Sequence[str]) -> list[str]:
+    """The known names that match any of the patterns.
+
+    >>> chosen("solvers", "floor*,vw", ["floor", "floor-unsigned", "linear", "vw"])
+    ['floor', 'floor-unsigned', 'vw']
+    """
+    patterns = [pattern.strip() for pattern in wanted.split(",")]
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise UnknownName(argument, pattern, known)
+    return [name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def replaced(region: str) -> tuple[type, str]:
+    """The option for a page with a region that the benchmark writes."""
+    return Path, f"a Markdown page whose {region} region is replaced"
+
+
+PATTERNS = "names or patterns, separated by commas: "
 
 
 #: What users ask for, and the solvers that answer; of several, the quickest.

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["write_libsvm", "write_vw"]
-
 ROWS = 10_000  # rows that are in memory as text at once
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from benchmarks.datasets import Data
 from benchmarks.solvers import Solver, Timing
 
-__all__ = ["Result", "measure", "progressive_loss"]
-
 
 @dataclass
 class Result:

@@ -5,7 +5,6 @@ is measured on one core and on all cores, since it parses in a thread of its own
 for any number of workers. Weak scaling has the same number of examples for each worker.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, machine, write_region
+from benchmarks.table import Grid, machine, parse, replaced, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
 from giftrl.mixtures import MixtureLearner
@@ -132,12 +131,10 @@ def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="a page whose region is written anew")
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--bytes", type=int, default=10**9)
-    parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args(arguments)
+    given = parse(
+        arguments, "benchmarks.workers", __doc__, out=replaced("threads"), rows=(4_000_000, "examples in memory"),
+        bytes=(10**9, "of text"), repeats=(3, "how often"),
+    )  # fmt: skip
     measured = [
         in_memory("rcv1_like", sparse_rows(given.rows), given.repeats),
         in_memory("54 dense features", dense_rows(given.rows // 2), given.repeats),
@@ -152,9 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, (workers, one_core) in kinds.items():
                 text[name] = median(command(path, workers, one_core) for _ in range(given.repeats))
     made = page(measured, text, given.bytes)
-    if given.out is None:
-        print(made)
-    else:
+    print(made)
+    if given.out is not None:
         write_region(given.out, "threads", made)
 
 

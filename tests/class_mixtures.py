@@ -5,8 +5,18 @@ import numpy as np
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import MulticlassHinge, Softmax
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.mixtures.scale_row import Scaling, enter, entries
-from giftrl.mixtures.state import CENTRE, DENSE_PLACE, ONE_SCORE, ROWS, SCALE, blocks, no_features, with_capacity
+from giftrl.mixtures.scale_row import entries, scale_row
+from giftrl.mixtures.state import (
+    CENTRE,
+    DENSE_PLACE,
+    ONE_SCORE,
+    ROWS,
+    SCALE,
+    Pieces,
+    blocks,
+    no_features,
+    with_capacity,
+)
 from tests.mixture_parts import AdaHedge
 from tests.multiclass import filled
 
@@ -60,8 +70,8 @@ class Twin:
     def read(self, x):
         """u and drift as whole vectors; the parts follow scales that have grown."""
         rows, _ = as_rows(x[None, :], len(x))
-        room, how = entries(4 * len(x), float), Scaling(len(x) - 1, False)
-        count = int(enter(self.features, ONE_SCORE, self.features.x, how, rows, 0, room))
+        room, how = entries(4 * len(x), float), Pieces(len(x) - 1, True, 1.0, False)
+        count = int(scale_row(self.features, ONE_SCORE, self.features.x, how, rows, 0, room))
         u, drift = np.zeros((2, len(x)))
         u[room.j[:count].astype(int)] = room.u[:count]
         for listed in range(int(room.many[0])):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table
 from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 from giftrl.workers.pieces import Piece, added, mean
 
@@ -66,10 +66,10 @@ class Own(NamedTuple):
     shift: Array  # (mu_new - mu_old)/m_new: adding this times a weight to the constant keeps predictions
 
 
-def strengths(grid: Any, q: Array, r: Array, norm: float) -> Array:
+def strengths(experts: Any, q: Array, r: Array, norm: float) -> Array:
     """L_j of all experts, as in :mod:`giftrl.mixtures.experts`."""
-    root = np.sqrt(norm) * np.sqrt(1.0 + r)[:, None]
-    return np.asarray(norm * grid.prior + q[:, None] * grid.curve + root * grid.root)
+    prior, curve, root = factor_table(experts, np.float64)
+    return np.asarray(norm * prior + q[:, None] * curve + np.sqrt(norm) * np.sqrt(1.0 + r)[:, None] * root)
 
 
 def shifts(piece: Piece, known: Known, together: bool) -> Array:
@@ -84,8 +84,8 @@ def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own
 
     ``place`` is that of the constant among the features: its weight takes up the offsets of the grid.
     """
-    grid, columns, scores = learner.grid, learner.places, learner.classes or 1
-    n, block = lanes(grid), piece.x.astype(np.float64)
+    experts, columns, scores = learner.grid_experts, learner.places, learner.classes or 1
+    n, block = len(experts), piece.x.astype(np.float64)
     x = block[:, : n * scores].reshape(-1, scores, n)
     q, r = block[:, int(columns.curve)], block[:, int(columns.root)]
     coin = block[:, int(columns.coin) : int(columns.coin) + 3 * scores].reshape(-1, 3, scores).copy()
@@ -93,8 +93,8 @@ def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own
     offsets = piece.mixing.offsets.reshape(-1, scores).copy()
     factor = np.divide(piece.record[:, SCALE], known.scale, out=np.ones(len(q)), where=known.scale > 0.0)
     new_q, new_r = factor * factor * q, factor * factor * r
-    now = strengths(grid, new_q, new_r, known.norm)
-    x = x * (factor[:, None] * strengths(grid, q, r, known.norm) / now)[:, None, :]
+    now = strengths(experts, new_q, new_r, known.norm)
+    x = x * (factor[:, None] * strengths(experts, q, r, known.norm) / now)[:, None, :]
     offsets[:n] += np.einsum("j,jmr->rm", shift, x)
     if place is not None:
         x[place] += offsets[:n].T

@@ -11,8 +11,8 @@ from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, longest
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import COVARIANCE, bend_stack, hedge, move_stack, observe, rate, spread_stack
-from giftrl.mixtures.scale_row import Scaling, enter, entries
-from giftrl.mixtures.state import ONE_SCORE, blocks, no_features, with_capacity
+from giftrl.mixtures.scale_row import entries, scale_row
+from giftrl.mixtures.state import ONE_SCORE, Pieces, blocks, no_features, with_capacity
 from giftrl.ops.loss import accepts, curvature, prox
 from giftrl.ops.scalar import clamp
 
@@ -95,14 +95,14 @@ class LabelUnits:
         """Update the units by a label."""
         y = clamp(y, -unit.LARGEST_LABEL, unit.LARGEST_LABEL)
         unit.widen(self.loss, self.units, y, self.margin)
-        unit.witness(self.loss, self.units, y, weight, self.margin, self.centre)
+        unit.update_label_means(self.loss, self.units, y, weight, self.margin, self.centre)
 
 
 @formula
 def scale_rows(features: Any, columns: Any, x: Any, how: Any, rows: Any, count: int, row: Any, out: Any) -> None:
     """Put the rows u into a dense array."""
     for i in range(count):
-        for k in range(enter(features, columns, x, how, rows, i, row)):
+        for k in range(scale_row(features, columns, x, how, rows, i, row)):
             out[i, row.j[k]] = row.u[k]
 
 
@@ -121,7 +121,7 @@ class FeatureScaler:
     ) -> None:
         self.dimension, self.compiled = dimension, compiled
         none = dimension if centre else -1  # a feature beyond the last, so that all of them are centred
-        self.how = Scaling(none if constant is None or not centre else constant, False)
+        self.pieces = Pieces(none if constant is None or not centre else constant, True, 1.0, False)
         self.features = no_features(blocks(dimension, ONE_SCORE.total, np.float64))
 
     def transform(self, x: Any) -> Array:
@@ -131,5 +131,5 @@ class FeatureScaler:
         width = int(longest(rows)) + len(self.features.dense)
         out, row = np.zeros((n, self.dimension)), entries(width, np.float64)
         loop = compiler.ready(scale_rows, self.compiled)
-        loop(self.features, ONE_SCORE, self.features.x, self.how, rows, n, row, out)
+        loop(self.features, ONE_SCORE, self.features.x, self.pieces, rows, n, row, out)
         return out

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from giftrl.service.folder import Folder
-from giftrl.service.limits import Limits
+from giftrl.service.request_limits import Limits
 from giftrl.service.server import listening, running
 from giftrl.streams.columns import Columns
 from giftrl.training import LinearModel, Settings, Trainer

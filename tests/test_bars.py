@@ -1,6 +1,5 @@
 """Every command that takes long has a bar on a terminal, and nothing of it in a pipe."""
 
-import importlib
 import io
 import re
 
@@ -8,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from giftrl.cli.commands import command_of
 from giftrl.cli.terminal import Bar
 from tests.commands import GIFTRL, giftrl, write_rows
 from tests.test_datasets import TEXT, mark, site  # noqa: F401 (fixtures)
@@ -101,5 +101,5 @@ def test_a_download_tells_how_much_has_arrived(site, tmp_path, mark):  # noqa: F
 
 
 def test_a_list_of_data_sets_has_no_bar():
-    command = importlib.import_module("giftrl.cli.research").datasets_command
+    command = command_of("datasets")
     assert "\x1b" not in CliRunner().invoke(command, ["list"]).output

@@ -34,7 +34,7 @@ OPTIMA = [
     ("splice", "hinge", 0.37233856, 4.1210, 0.37602283),
     ("abalone", "squared", 2.41453016, 14.4374, 2.41453016),
     ("abalone", "absolute", 1.5461024, 12.0458, 1.5464915),
-    ("phishing", "logistic", 0.14159665, 5.2462, 0.14159892),
+    pytest.param("phishing", "logistic", 0.14159665, 5.2462, 0.14159892, marks=pytest.mark.verify),
 ]
 
 
@@ -81,7 +81,7 @@ def multiclass_hinge(p, y):
     return others.max(axis=1).mean()
 
 
-@pytest.mark.parametrize("loss", [softmax, multiclass_hinge])
+@pytest.mark.parametrize("loss", [softmax, pytest.param(multiclass_hinge, marks=pytest.mark.verify)])
 def test_several_classes(loss):
     x, y = load("segment.scale")
     y = np.unique(y, return_inverse=True)[1]

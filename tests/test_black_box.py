@@ -256,17 +256,6 @@ def test_proximal_of_heavy_losses(make, regularizer, domain):
         play_proximal(learner, make(rng), 1000.0)
 
 
-@pytest.mark.parametrize("make", [Distance, LeastSquares], ids=lambda make: make.__name__)
-def test_own_prox_and_inner_solver_agree(make):
-    rng = np.random.default_rng(4)
-    own, inner = (Learner(DIMENSION, Centred(), update=Proximal(), schedule=SquareRoot()) for _ in range(2))
-    for loss in [make(rng) for _ in range(10)]:
-        own.observe(loss, weight=2.0)
-        inner.observe(Bare(loss), weight=2.0)
-        np.testing.assert_allclose(own.x, inner.x, atol=1e-3)
-    assert own.certificate.bound_sum == pytest.approx(inner.certificate.bound_sum, abs=1e-2)
-
-
 @over_updates
 @over_losses
 def test_weight_is_a_factor_of_the_loss(make, update):

@@ -195,8 +195,3 @@ def test_hostile_calls(folder, tmp_path):
     (tmp_path / "bare.vw").write_text("1 | a\n| b\n")
     assert "no label" in refused(tmp_path / "v", tmp_path / "bare.vw")
     assert "is not in the range" in refused(folder / "m", rows, "--gap", "-1")
-
-
-def test_the_certified_model_is_listed_and_explained():
-    assert "certify" in giftrl("--help").stdout.decode()
-    assert "giftrl certify clicks.giftrl" in giftrl("certify", "--help").stdout.decode()

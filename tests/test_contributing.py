@@ -19,7 +19,6 @@ import giftrl
 from giftrl import Learner, domains, losses, mirror, regularizers, schedules, updates
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
-from giftrl.losses import LinearModelLoss
 from giftrl.ops import loss as ops
 from giftrl.ops.line import Affine, objective
 from giftrl.regularizers import Centred, ElasticNet
@@ -198,13 +197,6 @@ def test_regularizer_follows_its_formula(recipes):
         recipes[REGULARIZER].LargestStep(0.0)
 
 
-def test_regularizer_uses_the_current_psi(recipes):
-    regularizer = recipes[REGULARIZER].LargestStep()
-    assert not Learner(DIMENSION, regularizer).lookahead
-    with pytest.raises(Incompatible, match=r"lookahead=True .* LargestStep"):
-        Learner(DIMENSION, regularizer, update=updates.Proximal(lookahead=True))
-
-
 def test_regularizer_in_a_learner(recipes):
     base = recipes[REGULARIZER].LargestStep()
     supported = mirror.supported_domains(start(base, DIMENSION, 1.0))
@@ -269,21 +261,6 @@ def test_update_in_the_learners_of_batches(recipes):
     twice = schedules.SquareRoot(beta=0.5)
     scores = MulticlassLearner(DIMENSION, 2, update=update, schedule=twice, dtype="float64", compiled=False)
     np.testing.assert_allclose(scores.learn(x, y) @ [-1.0, 1.0], predictions, atol=1e-9)
-
-
-def test_update_with_a_black_box(recipes):
-    # The loss of a linear model with its structure forgotten: the same points, to the tolerance of the inner solver.
-    known, black_box = (Learner(DIMENSION, update=recipes[UPDATE].Halfway()) for _ in range(2))
-    stream = draw(losses.Logistic(), 10, 7)
-    for s, y, h in stream:
-        known.observe("logistic", s, y, weight=h)
-        step = black_box.observe(LinearModelLoss(losses.Logistic(), s, y), weight=h)
-        assert step.delta >= 0.0
-    np.testing.assert_allclose(black_box.x, known.x, atol=1e-3)
-    u = known.x
-    regret = black_box.certificate.loss_sum - sum(h * losses.Logistic().value(float(s @ u), y) for s, y, h in stream)
-    assert regret <= black_box.certificate.regret_bound(u)
-    assert black_box.certificate.regret_bound(u) == pytest.approx(known.certificate.regret_bound(u), abs=1.0)
 
 
 # All three, put where the page says ----------------------------------------------------------------------------------

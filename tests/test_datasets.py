@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import http.server
-import importlib
 import os
 import threading
 from functools import partial
@@ -12,11 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from giftrl.cli.commands import command_of
 from giftrl.datasets import REGISTRY, Dataset, DownloadFailed, default_folder, get
 from giftrl.errors import UnknownName
 from giftrl.sweeps import fingerprint, read_all
 
-command = importlib.import_module("giftrl.cli.research").datasets_command
+command = command_of("datasets")
 
 pytestmark = pytest.mark.plain
 

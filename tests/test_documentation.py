@@ -1,18 +1,33 @@
-"""Every public name says what it is, with an example and with types; the reference lists exactly these names."""
+"""Documents and the package agree: public names, docstrings, the reference, the theory, the tables of the guide."""
 
 import doctest
 import importlib
 import inspect
+import os
 import re
+import subprocess
+import sys
 import types
 import typing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from river import linear_model
 
 import giftrl
+import giftrl.mixtures
+from giftrl import algorithms, domains, losses, mirror, regularizers, schedules, updates
+from giftrl.adapters.river import FTRLClassifier as RiverClassifier
 from giftrl.cli.commands import COMMANDS
+from giftrl.linear import FTRLClassifier, FTRLRegressor
+from giftrl.regularizers.contract import known_ahead as psi_known_ahead
+from giftrl.regularizers.contract import start
+from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.service.http import openapi
+from tests import test_errata
+from tests.test_estimators import interpreted
 from website import check, commands, http, links, names
 
 ROOT = Path(__file__).parents[1]
@@ -102,3 +117,233 @@ def test_links_between_the_files_of_the_repository_lead_somewhere():
         if not (page.parent / link).exists()
     ]
     assert missing == []
+
+
+# Names: one that appears or goes is a decision, not an accident.
+
+#: What each module exports besides the members of its kind.
+EXPORTED = {
+    "giftrl": {
+        "Certificate", "Client", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms",
+        "Trace", "__version__",
+        "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
+    },
+    "losses": {
+        "BY_NAME", "EVERY", "MULTICLASS", "LinearModelLoss", "MulticlassHinge", "ScalarLoss", "Softmax", "VectorLoss",
+        "get", "scalar",
+    },
+    "regularizers": {"BY_NAME", "Evidence", "Potential", "get"},
+    "domains": {"BY_NAME", "Domain", "get"},
+    "updates": {"BY_NAME", "Choice", "ScoreProblem", "VectorProblem", "get"},
+    "schedules": {"BY_NAME", "get"},
+    "mixtures": {"PRESETS", "Extended", "MixtureLearner", "MulticlassMixture"},
+    "algorithms": {"FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"},
+}  # fmt: skip
+
+#: The members that users name otherwise than by the class in lower case with underscores.
+SHORT_NAMES = {
+    "AdaGrad": "adagrad", "AdaGradNorm": "adagrad_norm", "ImportanceAware": "iwa", "SquareRoot": "sqrt",
+    "TemporalVariability": "temporal", "TwoStep": "twostep",
+}  # fmt: skip
+
+
+def members(room):
+    """The classes of a kind. The tables of docs/theory.md spell them out, and the tests of that page compare."""
+    return getattr(getattr(giftrl, room, None), "BY_NAME", {})
+
+
+def test_public_names():
+    for room, exported in EXPORTED.items():
+        module = giftrl if room == "giftrl" else getattr(giftrl, room)
+        assert set(module.__all__) == exported | {cls.__name__ for cls in members(room).values()}
+        for name in module.__all__:
+            assert hasattr(module, name)
+
+
+def test_names_that_users_write():
+    assert set(giftrl.losses.MULTICLASS) == {"softmax", "multiclass_hinge"}
+    for room in ("losses", "regularizers", "updates", "schedules", "domains"):
+        for name, cls in members(room).items():
+            assert name == SHORT_NAMES.get(cls.__name__, re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower())
+
+
+def test_importing_does_not_import_what_is_slow():
+    slow = ["numba", "sklearn", "matplotlib", "cvxpy", "pandas", "river"]
+    code = f"import sys, giftrl, giftrl.kernels; print([name for name in {slow} if name in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+def imported(names, *command):
+    """Which of these modules a command imports; its loops are plain Python, as a compiler imports what it needs."""
+    code = (
+        "import sys\nfrom giftrl.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    print([name for name in {names} if name in sys.modules])"
+    )
+    plain = os.environ | {"GIFTRL_PLAIN": "1"}
+    return subprocess.check_output([sys.executable, "-c", code, *map(str, command)], text=True, env=plain).strip()
+
+
+def test_commands_import_no_more_than_they_need(tmp_path):
+    rows, converted, model = (tmp_path / name for name in ("two.svm", "two.arrow", "m.giftrl"))
+    rows.write_text("1 1:1 3:2\n-1 2:1\n")
+    never = ["llvmlite", "matplotlib", "numba", "orjson", "pandas", "rich", "scipy", "sklearn"]
+    assert imported([*never, "pyarrow"], "train", rows, "--model", model, "--certificate-seconds", 5) == "[]"
+    assert imported([*never, "pyarrow"], "predict", model, rows, "-o", tmp_path / "p") == "[]"
+    assert imported(never, "convert", rows, converted) == "[]"
+    assert imported([*never, "pyarrow.compute"], "train", converted) == "[]"
+
+
+# docs/theory.md: every member is on the page, and the tables are right.
+
+THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+CODE = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", THEORY))))  # the words in `code`
+
+ON_THE_PAGE = sorted(
+    {cls.__name__ for kind in (losses, regularizers, domains, updates, schedules) for cls in kind.BY_NAME.values()}
+    | {
+        name
+        for module in (giftrl, losses, regularizers, domains, updates, schedules, algorithms)
+        for name in module.__all__
+        if inspect.isclass(getattr(module, name)) and not issubclass(getattr(module, name), Exception)
+    }
+    - {"Client"}  # which has docs/service.md
+)
+
+
+def table(first: str) -> list[list[str]]:
+    """The rows of the table whose first column is called this, the header first."""
+    [text] = re.findall(rf"^\| {re.escape(first)} \|.*?(?=^\s*$|\Z)", THEORY, re.M | re.S)
+    header, _, *rows = (
+        [cell.strip().strip("`") for cell in line.strip("| ").split(" |")] for line in text.splitlines()
+    )
+    assert all(len(row) == len(header) for row in rows)
+    return [header, *rows]
+
+
+@pytest.mark.parametrize("name", ON_THE_PAGE)
+def test_every_public_name_is_on_the_page(name):
+    assert name in CODE
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"), [("loss", losses), ("update", updates), ("regularizer", regularizers), ("schedule", schedules)]
+)
+def test_every_member_has_its_row(first, kind):
+    rows = [row[0] for row in table(first)[1:]]
+    assert sorted(rows) == sorted(cls.__name__ for cls in kind.BY_NAME.values())
+
+
+def test_table_of_pairs_is_what_the_mirror_solves():
+    header, *rows = table("potential")
+    assert sorted(header[1:]) == sorted(cls.__name__ for cls in domains.BY_NAME.values())
+    on_the_page = {
+        (row[0], domain) for row in rows for domain, how in zip(header[1:], row[1:], strict=True) if how != "-"
+    }
+    assert on_the_page == {(potential.__name__, domain.__name__) for potential, domain in mirror.SOLVERS}
+
+
+def test_regularizers_table_names_their_potentials_and_what_is_known_ahead():
+    for name, _, potential, known in table("regularizer")[1:]:
+        regularizer = getattr(regularizers, name)()
+        assert type(start(regularizer, 2, 1.0)).__name__ == potential
+        if known == "as its base":
+            for base in (regularizers.SquaredNorm(), regularizers.AdaGrad()):
+                assert psi_known_ahead(regularizer._replace(base=base)) == psi_known_ahead(base)
+        else:
+            assert psi_known_ahead(regularizer) == {"yes": True, "no": False}[known]
+
+
+def test_schedules_table_says_what_is_known_ahead():
+    for name, _, known in table("schedule")[1:]:
+        assert lam_known_ahead(getattr(schedules, name)()) == {"yes": True, "no": False}[known]
+
+
+def test_table_1_names_its_algorithms():
+    named = set(re.findall(r"algorithms\.(\w+)", " ".join(row[2] for row in table("row of Table 1"))))
+    assert named == set(algorithms.__all__)
+
+
+def test_errata_name_their_tests():
+    rows = table("#")[1:]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
+    tests = {name for name in vars(test_errata) if name.startswith("test_")}
+    named = []
+    for number, *_, cell in rows:
+        names = re.findall(r"test_\w+", cell)
+        assert names
+        assert all(name.startswith(f"test_erratum_{number}_") for name in names)
+        named += names
+    assert sorted(named) == sorted(tests)
+
+
+# The user guide; its examples run as doctests.
+
+DOCS = ROOT / "docs"
+GUIDE = (DOCS / "user-guide.md").read_text()
+#: The pages for people who come from elsewhere, and the section of each that has the table of parameters.
+FROM = {
+    "how-to/from-sgd.md": "What replaces each parameter",
+    "how-to/from-river.md": "What replaces each parameter",
+    "from-vowpal-wabbit.md": "In the Python estimators",
+}
+MEMBERS = {**vars(regularizers), **vars(losses)}
+
+
+def rows(section, page=GUIDE):
+    lines = page.split(f"## {section}")[1].split("\n## ")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "known"),
+    [
+        ("loss", losses.EVERY), ("update", updates.BY_NAME), ("regularizer", regularizers.BY_NAME),
+        ("schedule", schedules.BY_NAME),
+    ],
+)  # fmt: skip
+def test_the_parts_are_all_there(parameter, known):
+    [names] = [row[1] for row in rows("Choosing the parts") if row[0] == f"`{parameter}`"]
+    found = set(re.findall(r"`(\w+)`", names))
+    not_diagonal = {"entropy", "p_norm", "curvature_full"}
+    assert found == set(known) - not_diagonal
+
+
+@pytest.mark.parametrize("page", FROM)
+def test_what_becomes_of_a_parameter_is_a_parameter(page):
+    parameters = set(FTRLClassifier().get_params()) | set(FTRLRegressor().get_params())
+    listed = rows(FROM[page], (DOCS / page).read_text())
+    assert len(listed) > 4
+    for row in listed:
+        for code in re.findall(r"`([^`]+)`", row[1]):
+            for name in re.findall(
+                r"(?:^|, )(\w+)=", re.sub(r"\([^()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^()]*\)", "", code)
+            ):
+                assert name in parameters, code
+            for value in re.findall(r'"(\w+)"', code):
+                assert value in {
+                    *losses.EVERY,
+                    *updates.BY_NAME,
+                    *regularizers.BY_NAME,
+                    *schedules.BY_NAME,
+                    "unit",
+                    "auto",
+                }
+            for member in re.findall(r"\b([A-Z]\w+)\(", code):
+                assert member in MEMBERS, code
+
+
+def test_the_passive_aggressive_row_of_the_table():
+    """PA-I is the proximal step on the hinge loss from the last point, with step length C: Crammer et al., 2006."""
+    random = np.random.default_rng(0)
+    matrix, labels = random.normal(size=(50, 4)), random.random(50) < 0.5
+    river = linear_model.PAClassifier(C=0.3, mode=1, learn_intercept=False)
+    ours = RiverClassifier(
+        "hinge", regularizer="centred", schedule="constant", beta=0.3, fit_intercept=False, dtype="float64"
+    )
+    with interpreted():
+        for row, label in zip(matrix, labels.tolist(), strict=True):
+            x = dict(enumerate(row.tolist()))
+            river.learn_one(x, label)
+            ours.learn_one(x, label)
+    assert_allclose([ours.weights[j] for j in range(4)], [river.weights[j] for j in range(4)], rtol=1e-9)

@@ -179,9 +179,3 @@ def test_box_of_another_dimension(argument):
     box.check_dimension(2)
     with pytest.raises(InvalidInput, match=re.escape(f"{argument}={bound!r}: must be a number or have one entry")):
         box.check_dimension(DIMENSION)
-
-
-@over_domains
-def test_members_fit_the_dimension_of_the_tests(domain):
-    domain.check_dimension(DIMENSION)
-    assert domain.project(np.zeros(DIMENSION)).shape == (DIMENSION,)

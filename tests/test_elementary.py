@@ -32,13 +32,6 @@ def test_exp_small(x):
         assert relative_error(elementary.exp_small(x), mp.exp(mpf(x))) <= 2 * ULP
 
 
-@given(st.floats(1e-3, 1e3), st.floats(0.5, 2.0))
-def test_log_quotient(y, quotient):
-    x = quotient * y
-    with mp.workdps(40):
-        assert relative_error(elementary.log_quotient(x, y), mp.log(mpf(x) / mpf(y))) <= 4 * ULP
-
-
 @given(st.one_of(st.floats(-0.5, 1.0), st.floats(-300.0, 0.0).map(lambda e: 10.0**e)))
 def test_log1p_unit(x):
     with mp.workdps(400):
@@ -73,13 +66,12 @@ def run_all(x, out):
         out[1, i] = scalar.log1p_unit(min(1.0, x[i]))
         out[2, i] = scalar.log(x[i])
         out[3, i] = scalar.exp_small(min(0.3, x[i]))
-        out[4, i] = scalar.log_quotient(1.0 + min(1.0, x[i]), 1.0)
     return 0
 
 
 def test_compiled_code_takes_the_twin_and_plain_python_the_library():
     x = np.concatenate([[0.0], np.logspace(-12, 2.8, 500)])
-    compiled, plain = np.empty((5, len(x))), np.empty((5, len(x)))
+    compiled, plain = np.empty((4, len(x))), np.empty((4, len(x)))
     compiler.ready(run_all)(x, compiled)
     compiler.ready(run_all, compiled=False)(x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=5e-16, atol=1e-300)
@@ -92,7 +84,7 @@ def test_compiled_code_takes_the_twin_and_plain_python_the_library():
 
 @pytest.mark.parametrize("function", TWINS, ids=lambda f: f.__name__)
 def test_every_twin_is_tested_here(function):
-    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, scalar.log_quotient, scale_row.rounded
+    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, scale_row.rounded
     assert function in tested
 
 

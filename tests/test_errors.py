@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from giftrl import Learner, domains, losses, regularizers, schedules, updates
-from giftrl.errors import GiftrlError, Incompatible, InvalidInput, Overflowed, UnknownName, require
+from giftrl.errors import Incompatible, InvalidInput, Overflowed, UnknownName
 from tests.members import KINDS
 
 BAD_ROUNDS = {
@@ -135,13 +135,6 @@ def test_an_update_that_misses_something_from_a_loss_names_both():
         Learner(1, update="truncated").observe(OnlyValueAndSlope(), [1.0], 0.0)
     assert Learner(1, update="proximal").observe(OnlyValueAndSlope(), [1.0], 1.0).loss == 1.0
     assert Learner(1, update="truncated").observe(Bare(), [1.0], 1.0).loss == 0.5
-
-
-def test_every_error_is_a_giftrl_error():
-    with pytest.raises(GiftrlError):
-        require(False, "x", 1, "rule", "remedy")
-    for error in (InvalidInput, UnknownName, Incompatible, Overflowed):
-        assert issubclass(error, GiftrlError)
 
 
 def test_exceptions_survive_the_way_to_another_process():

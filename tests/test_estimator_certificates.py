@@ -32,7 +32,7 @@ def test_no_logistic_regression_goes_below_the_bound(cancer):
     assert best.rows == best.rows_kept == len(y) and best.average_loss == pytest.approx(model.average_loss_)
     assert 0.03 < best.average < model.average_loss_  # of use, with features from 0.001 to 4,000
     scaled, signs = StandardScaler().fit_transform(x), 2.0 * y - 1.0
-    for strength in (0.01, 0.1, 1.0, 10.0):
+    for strength in (0.01, 1.0):
         rival = LogisticRegression(C=strength, max_iter=10_000).fit(scaled, y)
         scores = rival.decision_function(scaled)
         # In units of centred features: the weights of standardised features, and the mean prediction.
@@ -68,9 +68,9 @@ def test_parts_of_a_stream_and_copies_prove_the_same(cancer, budget):
     x, y = cancer
     whole = FTRLClassifier(witness_nonzeros=budget).partial_fit(x, y, classes=[0, 1])
     parts = FTRLClassifier(witness_nonzeros=budget)
-    for first in range(0, len(y), 100):
-        rows = sparse.csr_array(x[first : first + 100]) if first == 200 else x[first : first + 100]
-        parts.partial_fit(rows, y[first : first + 100], classes=[0, 1])
+    for first in range(0, len(y), 50):
+        rows = sparse.csr_array(x[first : first + 50]) if first == 100 else x[first : first + 50]
+        parts.partial_fit(rows, y[first : first + 50], classes=[0, 1])
         parts = pickle.loads(pickle.dumps(parts))
     assert parts.certificate_.best_loss() == whole.certificate_.best_loss()
     fixed = clone(whole).set_params(beta=1.0).fit(StandardScaler().fit_transform(x), y)
@@ -109,15 +109,15 @@ def test_witnesses_can_be_switched_off(cancer):
 
 @pytest.mark.parametrize(
     ("budget", "words"),
-    [(1, "0 of 400 examples were stored"), (10**6, "All examples were stored"), (700, " of 400 examples were stored")],
+    [(1, "0 of 100 examples were stored"), (10**6, "All examples were stored"), (175, " of 100 examples were stored")],
 )
 def test_the_command_keeps_as_many_rows_as_it_is_told(tmp_path, budget, words):
-    rows = write_rows(tmp_path / "rows.svm")
-    proved = ("--certificate-seconds", 2)
+    rows = write_rows(tmp_path / "rows.svm", n=100)
+    proved = ("--certificate-seconds", 0.5)
     said = giftrl("train", rows, "--witness-nonzeros", budget, "--model", tmp_path / "m", *proved).stderr.decode()
     assert said.splitlines()[-1].startswith("certificate: average loss 0.") and words in said
     found = json.loads(giftrl("inspect", tmp_path / "m", "--json", *proved).stdout)["certificate"]["best_loss"]["1"]
-    assert found["rows"] == 400 and (found["rows_kept"] == 400) == (budget == 10**6)
+    assert found["rows"] == 100 and (found["rows_kept"] == 100) == (budget == 10**6)
     assert found["lower_bound"] >= found["least"] == 0.0
     shown = " ".join(giftrl("inspect", tmp_path / "m", *proved).stdout.decode().split())
     assert words in shown

@@ -1,6 +1,8 @@
 """The estimators without a parameter to choose: beta="auto", the default."""
 
+import copy
 import math
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -8,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_linnerud, load_wine
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
-from giftrl import Certificate, regularizers
+from giftrl import Certificate
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.ops.loss import value
-from tests.test_estimators import interpreted
+from tests.test_estimators import BOTH, interpreted, same
 
 CANCER = load_breast_cancer(return_X_y=True)  # as they come: from 1e-3 to 4e3
 DIABETES = load_diabetes(return_X_y=True)
@@ -31,7 +32,7 @@ def with_constant(X):
     return np.column_stack([X, np.ones(len(X))])
 
 
-def linear_data(n=150):
+def linear_data(n=100):
     """Features in units of all kinds, and a linear function of them with some noise, of size 10."""
     random = np.random.default_rng(0)
     X = random.normal(size=(n, 4)) * [1.0, 10.0, 1e4, 1e-3] + [0.0, 50.0, 0.0, 3.0]
@@ -50,35 +51,6 @@ def test_nothing_is_given_and_nothing_is_chosen():
             assert parameters[name] is None
         assert repr(kind()) == f"{kind.__name__}()"
         assert repr(kind(beta=1.0)) == f"{kind.__name__}(beta=1.0)"
-
-
-@pytest.mark.parametrize("parameters", [{}, {"preset": "light", "dtype": "float64"}])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_a_fit_is_the_mixture_with_a_constant_feature(parameters, intercept):
-    X, y = CANCER[0][:80], CANCER[1][:80]
-    learner = MixtureLearner(30 + intercept, "logistic", constant=30 if intercept else None, **parameters)
-    with interpreted():
-        model = FTRLClassifier(shuffle=False, fit_intercept=intercept, **parameters).fit(X, y)
-        learner.learn(with_constant(X) if intercept else X, 2.0 * y - 1.0)
-        assert_array_equal(np.append(model.coef_[0], model.intercept_)[: 30 + intercept], learner.x)
-    assert intercept or model.intercept_ == 0.0
-    assert model.average_loss_ == learner.certificate.loss_sum / len(y)
-    assert model.certificate_.regret_bound_ball(1.0) == learner.certificate.regret_bound_ball(1.0)
-    assert model.experts_ == learner.experts
-    assert model.t_ == len(y) + 1
-
-
-@pytest.mark.plain
-def test_softmax_is_the_mixture_of_classes():
-    X, y = WINE
-    model = FTRLClassifier("softmax", shuffle=False).fit(X, y)
-    learner = MulticlassMixture(14, 3, "softmax", constant=13)
-    learner.learn(with_constant(X), y)
-    assert_array_equal(np.vstack([model.coef_.T, model.intercept_]), learner.x)
-    assert model.average_loss_ == float(learner.loss_sums[0]) / len(y)
-    assert model.experts_ == learner.experts
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
 
 
 @pytest.mark.verify
@@ -136,20 +108,6 @@ def test_ten_classes_against_the_rest_and_together():
     assert apart.experts_[2] == single.experts_
 
 
-def test_several_targets_are_a_mixture_each():
-    X, y = load_linnerud(return_X_y=True)
-    model = FTRLRegressor(passes=3, validation_fraction=0.0, clip=True).fit(X, y)
-    assert model.predict(X).shape == y.shape
-    for k in range(3):
-        single = FTRLRegressor(passes=3, validation_fraction=0.0, clip=True).fit(X, y[:, k])
-        assert_array_equal(model.coef_[k], single.coef_)
-        assert_allclose(model.predict(X)[:, k], single.predict(X), rtol=1e-12)
-        assert model.experts_[k] == single.experts_
-        assert model.certificate_[k].bound_sum == single.certificate_.bound_sum
-    far = model.predict(1e3 * X - 1e4)
-    assert (far >= y.min(axis=0)).all() and (far <= y.max(axis=0)).all()
-
-
 class Expectile(NamedTuple):
     """A loss of someone's own, with the least that one must bring."""
 
@@ -188,7 +146,7 @@ def test_every_loss_of_classes_tells_them_apart(loss):
         model = FTRLClassifier(loss).fit(X, words)
         scores = model.decision_function(X)
     assert model.score(X, words) > 0.9
-    assert scores.shape == (150,) and model.coef_.shape == (1, 4)
+    assert scores.shape == (100,) and model.coef_.shape == (1, 4)
     # Never clipped, though predictions of the hinge losses are while it learns.
     assert_allclose(scores, X @ model.coef_[0] + model.intercept_, rtol=1e-9, atol=1e-9 * np.abs(scores).max())
     assert loss not in ("hinge", "squared") or np.abs(scores).max() > 1.0
@@ -214,39 +172,6 @@ def test_constant_labels():
         assert_array_equal(model.predict(1e3 * X), label)
         assert_allclose(X @ model.coef_ + model.intercept_, label, rtol=1e-6)
         assert math.isclose(model.average_loss_, label**2 / 2.0 / 50.0)  # the first prediction is 0
-
-
-def test_rows_of_all_scales_together():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(300, 4)) * 10.0 ** random.choice([-200.0, 0.0, 150.0], (300, 1))
-    y, w = (random.random(300) < 0.5).astype(int), 10.0 ** random.choice([-6.0, 0.0, 6.0], 300)
-    for normalize in (None, "unit"):
-        model = FTRLClassifier(normalize=normalize).fit(X, y, sample_weight=w)
-        assert np.isfinite(model.decision_function(X)).all()
-        assert math.isfinite(model.average_loss_)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"preset": "lite"}, "preset='lite'.*did you mean 'light'"),
-        ({"loss": "poisson"}, "Poisson.*-1 and"),
-        ({"dtype": "float16"}, "dtype='float16'"),
-        ({"update": "iwa"}, "update='iwa': must be left out.*give a beta, such as beta=1.0"),
-        ({"lookahead": False}, "lookahead=False: must be left out.*give a beta"),
-        ({"regularizer": regularizers.AdaGrad()}, "regularizer=AdaGrad.*must be left out.*give a beta"),
-        ({"schedule": "sqrt"}, "schedule='sqrt': must be left out.*give a beta"),
-        ({"gradient_bound": 1.0}, "gradient_bound=1.0: must be left out.*give a beta"),
-    ],
-)
-def test_naming_a_part_is_an_error_that_leaves_the_model(parameters, message):
-    X, y = CANCER
-    model = FTRLClassifier().fit(X, y)
-    before = model.coef_.copy()
-    with pytest.raises((ValueError, TypeError), match=message):
-        model.set_params(**parameters).fit(X[:, :5], y)
-    assert_array_equal(model.coef_, before)
-    assert model.n_features_in_ == 30
 
 
 # Predictions, experts, certificates.
@@ -340,3 +265,68 @@ def _loss_of(loss, u, X, y):
         return float(np.logaddexp(0.0, -(2.0 * y - 1.0) * (X @ u)).sum())
     scores = X @ u
     return float((np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), y]).sum())
+
+
+# Rows in pieces, copies and weights.
+
+
+@pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
+def test_row_by_row_is_all_at_once_from_the_first_row_on(kind):
+    X, y = CANCER if kind is FTRLClassifier else DIABETES
+    X, y = X[:120], y[:120]
+    stream = kind(shuffle=False)
+    for i in range(120):
+        more = {"classes": [0, 1]} if kind is FTRLClassifier else {}
+        stream.partial_fit(X[i : i + 1], y[i : i + 1], **more)
+        assert np.isfinite(stream.predict(X[i : i + 1])).all()
+        assert np.isfinite(stream.coef_).all() and np.isfinite(stream.intercept_).all()
+        if i < 3:
+            same(stream, kind(shuffle=False).partial_fit(X[: i + 1], y[: i + 1], **more))
+    whole = kind(shuffle=False).fit(X, y)
+    same(stream, whole)
+    assert stream.experts_ == whole.experts_
+    assert_array_equal(stream.certificate_.theta, whole.certificate_.theta)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("parameters", [{}, {"loss": "softmax"}, {"beta": 1.0}])
+def test_copies_go_on_by_themselves(parameters):
+    X, y = WINE[0][:90], WINE[1][:90]
+    model = FTRLClassifier(shuffle=False, **parameters).fit(X[:50], y[:50])
+    before = pickle.dumps(model)
+    whole = FTRLClassifier(shuffle=False, **parameters).fit(X, y)
+    for made in (copy.deepcopy(model), pickle.loads(before), copy.deepcopy(pickle.loads(before))):
+        made.partial_fit(X[50:], y[50:])
+        same(made, whole)
+        assert "beta" in parameters or made.experts_ == whole.experts_
+        assert made.t_ == len(y) + 1
+    assert pickle.dumps(model) == before and model.t_ == 51
+    assert not hasattr(clone(model), "classes_")
+
+
+@pytest.mark.plain
+@BOTH
+def test_weights_that_are_all_1_are_none(beta):
+    X, y = DIABETES
+    same(FTRLRegressor(beta=beta).fit(X, y), FTRLRegressor(beta=beta).fit(X, y, sample_weight=np.ones(len(y))))
+
+
+def test_heavier_rows_count_for_more():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 2))
+    left = random.random(400) < 0.5
+    y = np.where(left, X[:, 0], -X[:, 0]) + 0.1 * random.normal(size=400)
+    model = FTRLRegressor().fit(X, y, sample_weight=np.where(left, 10.0, 0.1))
+    assert model.coef_[0] > 0.8
+    assert FTRLRegressor().fit(X, y, sample_weight=np.where(left, 0.1, 10.0)).coef_[0] < -0.8
+
+
+@pytest.mark.plain
+def test_an_empty_model_predicts_what_nothing_says():
+    """All rows have weight 0: nothing was learnt, and nothing breaks."""
+    X, y = CANCER
+    for loss in ("logistic", "softmax"):
+        model = FTRLClassifier(loss, class_weight={0: 0.0, 1: 0.0}).fit(X, y)
+        assert_array_equal(model.decision_function(X), 0.0)
+        assert_array_equal(model.predict_proba(X), 0.5)
+        assert math.isnan(model.average_loss_) and model.t_ == 1

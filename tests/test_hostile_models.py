@@ -1,6 +1,5 @@
 """Files that must not be believed: damaged, hostile, foreign, or from a later version."""
 
-import copy
 import json
 import math
 import os
@@ -15,7 +14,7 @@ import safetensors.numpy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from giftrl.errors import GiftrlError, ModelFileError
+from giftrl.errors import ModelFileError
 from giftrl.models import load, save
 from giftrl.training import LinearModel, Settings
 from tests.fixtures.models.make import V1
@@ -53,13 +52,6 @@ def test_flipped_bits_of_version_1_are_found(folder):
         broken[at] ^= 1 << at % 8
         with pytest.raises(ModelFileError):
             load(written(folder, broken))
-
-
-def test_a_flipped_bit_of_an_array_is_named(folder):
-    broken = bytearray(small(folder))
-    broken[-2] ^= 1
-    with pytest.raises(ModelFileError, match="is damaged: its checksum is not that of its contents"):
-        load(written(folder, broken))
 
 
 def test_every_truncation_is_found(folder):
@@ -403,10 +395,3 @@ def test_loading_runs_nothing_and_imports_no_pickle():
     )
     done = subprocess.run([sys.executable, "-c", code, str(V1)], capture_output=True, text=True, check=True)
     assert done.stdout == "ok\n"
-
-
-def test_the_error_is_one_of_ours_and_can_be_copied():
-    error = ModelFileError("a", "is empty", "save again")
-    twin = copy.copy(error)
-    assert isinstance(error, GiftrlError) and str(twin) == str(error)
-    assert (twin.path, twin.problem, twin.remedy) == ("a", "is empty", "save again")

@@ -190,15 +190,6 @@ def test_a_label_that_the_first_rows_did_not_have(ending, tmp_path, monkeypatch)
         assert f"{said}--on-error skip leaves it out)" in giftrl(*command, check=False).stderr.decode()
 
 
-def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
-    path, model = tmp_path / "table.csv", tmp_path / "m.giftrl"
-    lines = ['name;amount;"paid, or not"', *(f'"A ""{k}"";\n x";{k};{"yes" if k % 3 else "no"}' for k in range(1, 40))]
-    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode() + b"\r\n;;\r\n")
-    done = giftrl("train", path, "--ignore", "name", "--model", model, "--on-error", "skip").stderr.decode()
-    assert "labels: no and yes in the first 39 rows" in done and "1 row could not be used" in done
-    assert set(giftrl("predict", model, path, "--on-error", "skip").stdout.decode().split()) <= {"no", "yes", "nan"}
-
-
 def test_truth_values_of_tables_and_json_are_labels(tmp_path):
     for write, ending in ((write_parquet, "parquet"), (write_json, "json"), (write_npz, "npz")):
         path = tmp_path / f"rows.{ending}"

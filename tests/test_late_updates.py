@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from giftrl import errors
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.full_matrix import LATE, fills, isolate, lose, new_matrix, stretch, take_in, variance
+from giftrl.mixtures.full_matrix import LATE_ROWS, advance, apply_late, downdate, isolate, new_matrix, rescale, variance
 from giftrl.mixtures.mixture import MulticlassMixture
 
 PLACES = 5
@@ -28,14 +28,14 @@ def test_vectors_that_are_late_are_as_good_as_lost(seed, steps):
             v = twin @ rng.normal(size=PLACES)
             part = 0.5 / max(1e-3, v @ np.linalg.solve(twin, v))  # less than what makes A singular
             twin -= part * np.outer(v, v)
-            lose(matrix, v, np.sqrt(part))
-            if fills(matrix):
-                take_in(matrix)
+            downdate(matrix, v, np.sqrt(part))
+            if advance(matrix):
+                apply_late(matrix)
                 assert not matrix.late.any()
         elif kind == 2:
             twin[s] *= 1.5
             twin[:, s] *= 1.5
-            stretch(matrix, s, 1.5)
+            rescale(matrix, s, 1.5)
         else:
             twin[s], twin[:, s], twin[s, s] = 0.0, 0.0, 2.0
             isolate(matrix, s, 2.0)
@@ -72,19 +72,6 @@ def with_late(classes):
     return learner, (x[27:], y[27:])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("classes", CLASSES)
-def test_any_batches_give_the_same_bits(classes, compiled):
-    x, y = stream(classes)
-    whole = made(classes, compiled=compiled)
-    expected = whole.learn(x, y)
-    for cuts in ([], [1, 2, 3], [8, 16], [7, 20, 21, 47]):
-        pieces = made(classes, compiled=compiled)
-        found = [pieces.learn(*part) for part in zip(np.split(x, cuts), np.split(y, cuts), strict=True)]
-        assert_array_equal(np.concatenate(found), expected)
-        assert_same_state(pieces, whole)
-
-
 @pytest.mark.parametrize("way", ["state", "pickle"])
 @pytest.mark.parametrize("classes", CLASSES)
 def test_what_is_late_is_part_of_the_state(classes, way):
@@ -98,7 +85,7 @@ def test_what_is_late_is_part_of_the_state(classes, way):
     assert_same_state(copy, learner)
 
 
-@pytest.mark.parametrize("waiting", [-1, LATE])
+@pytest.mark.parametrize("waiting", [-1, LATE_ROWS])
 @pytest.mark.parametrize("classes", CLASSES)
 def test_a_row_that_is_not_there_is_refused(classes, waiting):
     learner, _ = with_late(classes)

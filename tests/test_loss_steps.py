@@ -17,10 +17,8 @@ from giftrl.ops.loss import (
     bend_at,
     conjugate,
     curvature,
-    drop,
     flow,
     land,
-    land_all,
     land_near,
     meet_all,
     prox,
@@ -128,26 +126,6 @@ def test_landing_does_not_depend_on_the_point_nearby(loss, data, away):
         np.testing.assert_allclose(land_near(loss, p, y, c, other), expected, rtol=2e-12, atol=1e-13)
 
 
-@each_loss
-@given(p=near, q=near, near_by=st.booleans(), data=st.data())
-@quarter
-def test_a_drop_is_the_difference_of_two_values(loss, p, q, near_by, data):
-    y, q = data.draw(label_strategy(loss)), p + 0.01 * q if near_by else q
-    before, after = value(loss, p, y), value(loss, q, y)
-    assert drop(loss, p, q, y) == pytest.approx(before - after, abs=1e-15 * (1.0 + before + after + abs(p) + abs(q)))
-
-
-@each_loss
-def test_landing_side_by_side_is_landing_one_by_one(loss):
-    rng = np.random.default_rng(0)
-    y = np.array([label_for(loss, target) for target in rng.normal(size=60)])
-    p, c = rng.normal(0.0, 4.0, 60), 10.0 ** rng.uniform(-6, 6, 60)
-    found, room = np.empty((4, 60)), np.empty((4, 60))
-    land_all(loss, p, y, c, *found, room)
-    expected = np.array([land(loss, *row) for row in zip(p, y, c, strict=True)]).T
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
-
-
 class Lanes(NamedTuple):
     """So many lanes, in plain Python."""
 
@@ -185,7 +163,7 @@ def test_proximal_steps_side_by_side_are_those_one_by_one(loss, farthest):
 
 
 def test_logistic_steps_of_experts_are_nearly_proximal():
-    """Each alone, so that it ends as soon as it may; the bound is the one that is stated beside CLOSE."""
+    """Each alone, so that it ends as soon as it may; the bound is the one that is stated beside CLOSE_STEP."""
     loss, one = Logistic(), Lanes(1)
     p, c, g, a = np.empty((4, 1))
     found = []

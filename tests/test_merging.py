@@ -8,9 +8,10 @@ import pytest
 
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible
+from giftrl.kernels.lane_counts import lanes
 from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.mixtures.state import SCALE
 from giftrl.ops.loss import value

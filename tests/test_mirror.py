@@ -253,8 +253,3 @@ def test_full_matrices_of_many_dimensions(domain, dimension, rank, size, lam, th
         move = domain.project(x - gradient / curvature) - x
         drop = -(gradient * move + 0.5 * curvature * move * move).min()
         assert drop <= 1e-10 * (abs(psi.value(x)) + np.abs(theta) @ np.abs(x))
-
-
-def test_non_negative_keeps_what_theta_pushes_away_at_zero():
-    x = mirror.argmin(SquaredPNorm(lam=2.0, p=1.5), NonNegative(), np.array([-1.0, 3.0, -0.0]))
-    np.testing.assert_allclose(x, [0.0, 1.5, 0.0])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from giftrl.compiled.rows import as_rows
-from giftrl.mixtures.scale_row import Scaling, enter, entries
-from giftrl.mixtures.state import CENTRE, ONE_SCORE, SCALE, blocks, no_features, with_capacity
+from giftrl.mixtures.scale_row import entries, scale_row
+from giftrl.mixtures.state import CENTRE, ONE_SCORE, SCALE, Pieces, blocks, no_features, with_capacity
 from tests.mixture_parts import FeatureScaler
 
 few = settings(max_examples=max(5, settings.default.max_examples // 3))
@@ -88,7 +88,7 @@ def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
 def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
     """w_j <- w_j/growth and constant += w_j drift, and the weights on the original features do not move."""
     rng, d = np.random.default_rng(seed), x.shape[1]
-    features, how = with_capacity(no_features(blocks(d, ONE_SCORE.total, float)), d, d), Scaling(d, False)
+    features, how = with_capacity(no_features(blocks(d, ONE_SCORE.total, float)), d, d), Pieces(d, True, 1.0, False)
     w, b = np.zeros(d), 0.0
     row = entries(2 * d, float)
     rows, n = as_rows(x, d)
@@ -96,7 +96,9 @@ def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
         m, mu = features.record[:, SCALE].copy(), features.record[:, CENTRE].copy()
         original = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
         constant = b - original @ mu
-        assert set(np.flatnonzero(x[i])) <= set(row.j[: int(enter(features, ONE_SCORE, features.x, how, rows, i, row))])
+        assert set(np.flatnonzero(x[i])) <= set(
+            row.j[: int(scale_row(features, ONE_SCORE, features.x, how, rows, i, row))]
+        )
         for listed in range(int(row.many[0])):
             j, growth = int(row.j[row.moved[listed]]), row.growth[listed]
             w[j] = w[j] / growth if growth > 0.0 else 0.0

@@ -16,7 +16,7 @@ from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import hedge, rate
-from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
+from giftrl.mixtures.full_matrix import CREDIT, EARNED, new_matrix, pay
 from giftrl.mixtures.state import CENTRE, DENSE, DENSE_PLACE, NORM, ONE_SCORE, PLACE, SCALE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
@@ -106,7 +106,7 @@ def test_the_full_matrix_leaves_when_features_are_too_many():
 def test_the_full_matrix_pays_for_its_rounds():
     matrix = new_matrix(128)
     matrix.size[0] = 100
-    paid = sum(affords(matrix, 10) for _ in range(5000))
+    paid = sum(pay(matrix, 10) for _ in range(5000))
     spent, earned = 110.0**2, 10 * EARNED
     assert paid == pytest.approx((CREDIT + 5000 * earned) / spent, abs=1.0) and matrix.credit[0] >= 0.0
 
@@ -122,7 +122,7 @@ def expert_predictions(learner, row):
     u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
     coin, places = features.x[:, begin:], features.record[:, PLACE].astype(int)
     norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
-    lanes = len(learner.grid.prior)
+    lanes = learner.grid.lanes()
     p = state.offsets + state.units[unit.OFFSET]
     p[:lanes] += u @ features.x[:, :lanes].astype(np.float64)
     if "coin betting" in learner.expert_names:
@@ -140,7 +140,7 @@ def predicted(learner, row):
     w = hedge(state.totals, rate(math.log(there.sum()), state.sums[2]))
     last = hedge(state.candidates, rate(math.log(np.isfinite(state.candidates).sum()), state.sums[3]))
     f = np.array([w[there] @ z[there], state.stack[there] @ z[there]])
-    return origin + last[:2] @ f + last[2:] @ (learner.pieces.bold * f)
+    return origin + last[:2] @ f + last[2:] @ (learner.pieces.boost * f)
 
 
 @each_loss

@@ -17,7 +17,6 @@ from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
-from tests.mixture_parts import FeatureScaler
 
 pytestmark = pytest.mark.plain
 
@@ -136,12 +135,6 @@ def test_learners_do_not_mind_the_order_within_a_row(name):
         assert_allclose(learner.weights_of(slice(None)), weights, rtol=1e-7, atol=1e-9)
         if hasattr(learner, "predict"):
             assert_allclose(learner.predict(other), learner.predict(SORTED), rtol=1e-9, atol=1e-12)
-
-
-def test_the_scaler_does_not_mind_the_order_within_a_row():
-    expected = FeatureScaler(9, compiled=True).transform(SORTED)
-    for other in (shuffled(SORTED), doubled(SORTED)):
-        assert_allclose(FeatureScaler(9, compiled=True).transform(other), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("passes", [1, 3])

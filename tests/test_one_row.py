@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.adapters.named_rows import NamedLearner
-from giftrl.compiled.arguments import Held, kind_of, packer, unheld
+from giftrl.compiled.arguments import PackedArgument, kind_of, packer, unpacked
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.config import Recipe
@@ -57,10 +57,10 @@ leaves = st.one_of(
 @given(st.lists(st.recursive(leaves, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6), max_size=4))
 def test_held_arguments_fill_the_slots_that_they_would_fill(args):
     args = tuple(args)
-    held = tuple(Held(each) for each in args)
+    held = tuple(PackedArgument(each) for each in args)
     assert packer(held)(held) == packer(args)(args)
-    assert all(a is b for a, b in zip(unheld(held), args, strict=True))
-    again = tuple(Held(each) for each in args)
+    assert all(a is b for a, b in zip(unpacked(held), args, strict=True))
+    again = tuple(PackedArgument(each) for each in args)
     assert kind_of(again) == kind_of(held)
 
 
@@ -68,18 +68,21 @@ def test_kinds_of_held_arguments_tell_apart_what_kinds_tell_apart():
     values = [1, 1.0, True, (1,), (1, 1), np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.float32), np.zeros(1)[::-1]]
     frozen = np.zeros(1)
     frozen.flags.writeable = False
-    kinds = {kind_of((Held(each),)) for each in [*values, frozen, np.zeros((4, 4))[:, 1]]}
+    kinds = {kind_of((PackedArgument(each),)) for each in [*values, frozen, np.zeros((4, 4))[:, 1]]}
     assert len(kinds) == len({kind_of((each,)) for each in [*values, frozen, np.zeros((4, 4))[:, 1]]})
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_bound_loop_sees_what_is_in_its_arrays_now(compiled):
     numbers, pair, out = np.array([1.0]), (2.0, np.array([3.0])), np.zeros(1)
-    bound, asked = ready(fill, compiled).bind(Held(numbers), pair, out), ready(add, compiled).bind(numbers, Held(pair))
+    bound, asked = (
+        ready(fill, compiled).bind(PackedArgument(numbers), pair, out),
+        ready(add, compiled).bind(numbers, PackedArgument(pair)),
+    )
     for value in (1.0, 5.0):
         numbers[0] = value
         bound()
-        assert out[0] == asked() == value + 6.0 == ready(add, compiled)(Held(numbers), pair)
+        assert out[0] == asked() == value + 6.0 == ready(add, compiled)(PackedArgument(numbers), pair)
 
 
 @each_recipe

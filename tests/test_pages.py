@@ -8,13 +8,13 @@ import pytest
 from giftrl import updates
 from giftrl.paper import BUNDLED, PAPER, READINGS, rules, temporal
 from giftrl.paper.claims import Verdict
-from giftrl.paper.curves import BEYOND
+from giftrl.paper.curves import BEYOND_PAPER
 from giftrl.paper.experiments import Reproduction, ReproductionPlan
 from giftrl.paper.pages import CLAIMS_FILE, write_report
 from giftrl.reports import page as html
 from giftrl.sweeps import Curve, Data, Grid, Summary
 from giftrl.sweeps.sweep_page import write_sweep
-from giftrl.tour.comparison import RATES, Comparison, Task
+from giftrl.tour.comparison import SGD_RATES, Comparison, Task
 from giftrl.tour.tour_page import write_page
 
 PHONE = 360
@@ -30,7 +30,7 @@ def made_up(curves, betas, repetitions=3):
 
 def reproduction(panels):
     curves = {reading: functools.partial(rules, reading=reading) for reading in READINGS}
-    curves |= {name: group for name, (group, _) in BEYOND.items()}
+    curves |= {name: group for name, (group, _) in BEYOND_PAPER.items()}
     result = Reproduction(
         plan=ReproductionPlan(3, True, 64),
         data=dict.fromkeys(panels, (100, 5, "ab" * 32)),
@@ -48,7 +48,7 @@ def reproduction(panels):
 def compared(name, classes):
     """A comparison that was never run."""
     data = Task(name, "Which?", np.ones((1200, 3)), np.zeros(1200), classes)
-    swept = tuple(0.2 * (1.0 + np.log10(rate / 0.1) ** 2) for rate in RATES)
+    swept = tuple(0.2 * (1.0 + np.log10(rate / 0.1) ** 2) for rate in SGD_RATES)
     return Comparison(data, 0.2, "No linear model is better, & none is worse.", 0.1, 9.0, swept)
 
 

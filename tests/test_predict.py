@@ -1,6 +1,5 @@
 """``giftrl predict``: where its predictions go."""
 
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from giftrl import losses
+from giftrl.cli.commands import command_of
 from giftrl.errors import InvalidInput
 from giftrl.ops.loss import value
 from giftrl.training import LinearModel, Settings
@@ -15,7 +15,7 @@ from tests.commands import giftrl, write_rows
 
 pytestmark = pytest.mark.plain
 
-command = importlib.import_module("giftrl.cli.predict").predict_command
+command = command_of("predict")
 
 
 @pytest.fixture

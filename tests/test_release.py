@@ -13,11 +13,12 @@ import zipfile
 from importlib.metadata import requires, version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 import giftrl
-from tests.fresh import install
+from giftrl import losses
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -81,6 +82,25 @@ def release():
         return importlib.import_module("release")
 
 
+def elsewhere():
+    """The environment of a process that imports giftrl from where it was installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def install(wheel, folder):
+    """Make an environment in a folder, install the wheel there, and return the path of its Python.
+
+    The packages that giftrl needs come from the environment of the tests; a link to giftrl itself is not followed.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = str(folder / "bin" / "python")
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(command, check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "needed.pth").write_text(str(Path(np.__file__).parents[1]))
+    return python
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The sdist, and the pure wheel made from it."""
@@ -128,10 +148,8 @@ def test_the_wheel_holds_the_package_and_says_what_it_is(built):
 @pytest.mark.verify
 def test_the_pure_wheel_passes_the_smoke_test(built, tmp_path):
     python = install(built[".whl"], tmp_path / "fresh")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [python, str(ROOT / "tests" / "smoke.py")], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    smoke = [python, str(ROOT / "tests" / "smoke.py")]
+    done = subprocess.run(smoke, cwd=tmp_path, env=elsewhere(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert f"giftrl {PROJECT['version']} works on Python" in done.stdout
 
@@ -152,5 +170,55 @@ def test_the_wheel_with_loops_says_on_which_linux_it_works(tmp_path):
     assert f"Tag: {'-'.join(wheel.stem.split('-')[2:])}\n" in said and "Root-Is-Purelib: false" in said
     assert [each for each in names if ".so" in each] == ["giftrl/compiled/library/loops.so"]  # no library is brought
     python = install(wheel, tmp_path / "fresh")
-    opened = "from giftrl.compiled import library; index, loops = library._opened(); assert index and loops"
+    opened = "from giftrl.compiled import object_files; index, loops = object_files._opened(); assert index and loops"
     subprocess.run([python, "-c", opened], cwd=tmp_path, check=True)
+
+
+# The wheel for a platform works where there is no compiler.
+
+WITHOUT = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None  # importing them is an error from now on
+sys.argv[0] = "usual_loops.py"
+import runpy, warnings
+warnings.simplefilter("error")
+import giftrl
+assert giftrl.__file__.startswith(sys.prefix), giftrl.__file__
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def build_wheel(folder, **environment):
+    """Build a wheel."""
+    pytest.importorskip("hatchling", reason="pip install hatchling")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run(command, env=os.environ | environment, check=True, timeout=3000)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.verify
+def test_without_a_compiler_the_wheel_is_pure(tmp_path):
+    wheel = build_wheel(tmp_path, GIFTRL_WHEEL_LOOPS="1", CC="no-such-compiler -O2")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "compiled/library/" in name]
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(shutil.which("cc") is None, reason="without a C compiler the wheel is pure Python")
+def test_the_wheel_needs_no_compiler(tmp_path):
+    """Every loss at its defaults: train, predict, inspect and partial_fit, dense and sparse, and every text format."""
+    asked = os.environ.get("GIFTRL_WHEEL_LOOPS", "1")
+    wanted = list(losses.EVERY) if asked == "1" else asked.split()
+    wheel = build_wheel(tmp_path, GIFTRL_WHEEL_LOOPS=asked)
+    assert "-py3-none-" in wheel.name and not wheel.name.endswith("-any.whl")
+
+    python = install(wheel, tmp_path / "fresh")
+    empty = tmp_path / "cache"
+    command = [python, "-c", WITHOUT, str(ROOT / "usual_loops.py"), *wanted]
+    run = subprocess.run(
+        command, env=elsewhere() | {"GIFTRL_CACHE_DIR": str(empty)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert not empty.exists()

@@ -1,6 +1,5 @@
 """The paper's figures: within reach of the published ones with the setting that was found, and not without it."""
 
-import importlib
 import math
 import os
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from giftrl.cli.commands import command_of
 from giftrl.errors import InvalidInput
 from giftrl.paper import PAPER, compare, points, rules, temporal
 from giftrl.paper.ablations import VARIANTS, ablate
@@ -17,7 +17,7 @@ from giftrl.paper.curves import REPETITIONS, choices, schedules_and_regularizers
 from giftrl.paper.panels import available, bundled
 from giftrl.sweeps import Grid, Summary, repeat
 
-command = importlib.import_module("giftrl.cli.research").reproduce_command
+command = command_of("reproduce")
 
 DATA = os.environ.get("GIFTRL_DATA")
 no_data = pytest.mark.skipif(DATA is None, reason="GIFTRL_DATA does not name a folder with the paper's data sets")

@@ -14,14 +14,12 @@ from scipy import sparse
 from giftrl import losses
 from giftrl.certificates import RowReservoir, moments
 from giftrl.certificates import row_record as at
-from giftrl.certificates.moments import Moments
-from giftrl.certificates.reservoir import add_moments, chance
+from giftrl.certificates.reservoir import chance
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.loss import conjugate, infimum
 from giftrl.ops.vector_loss import multiclass
 from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
@@ -443,37 +441,3 @@ def test_a_time_limit_is_a_number(limit):
     learner.keep_witnesses(10)
     with pytest.raises(InvalidInput, match="time_limit"):
         learner.certificate.best_loss(time_limit=limit)
-
-
-@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Hinge(), losses.Squared(), losses.Poisson()], ids=repr)
-def test_each_committed_row_adds_what_its_dual_says(loss):
-    """The dual of a row is what theta moved by; sums follow from it by the formulas of the loss."""
-    case = make(loss, 4, n=30)
-    learner = learner_for(case, 1, auto=False)
-    before, theta = np.zeros(at.SUMS_LENGTH), np.zeros(case.x.shape[1])
-    for x, y, h in zip(case.x, case.y, case.h, strict=True):
-        learner.learn(x[None], [y], [h])
-        sums, record = learner.witnesses.record.sums.copy(), learner.witnesses.record.by_feature
-        a = round(-(record[-1, at.THETA_COLUMN] - theta[-1]) / h, 14)  # of the constant feature, which is 1
-        assert record[:, at.THETA_COLUMN] == pytest.approx(theta - h * a * x, rel=1e-9, abs=1e-12)
-        with np.errstate(invalid="ignore"):  # the threshold is infinite
-            added = sums - before
-        assert added[at.CONJUGATE_SUM] == pytest.approx(h * conjugate(loss, a, y), rel=1e-6, abs=1e-9)
-        assert added[at.DUAL_SQUARES] == pytest.approx(h * a * a, rel=1e-6, abs=1e-9)
-        assert added[at.INFIMUM_SUM] == pytest.approx(h * infimum(loss, y)) and added[
-            at.COMMITTED_WEIGHT
-        ] == pytest.approx(h)
-        before, theta = sums, record[:, at.THETA_COLUMN].copy()
-
-
-def test_second_moments_are_committed_with_the_residuals_of_their_best_model():
-    case = make(losses.Squared(), 6, n=60)
-    learner = learn(learner_for(case, 10**6), case)
-    moments = Moments.of(case.loss, learner.witnesses.record.examples, case.evidence.constant, None)
-    by_feature, sums = np.zeros((case.x.shape[1], at.THETA_COLUMN + 1)), np.zeros(at.SUMS_LENGTH)
-    add_moments(by_feature, sums, moments, moments.features)
-    residuals = case.x @ moments.best_model(moments.units()) - case.y
-    twin = case.evidence.commit(np.arange(60), residuals)
-    assert sums[at.CONJUGATE_SUM] == pytest.approx(twin.conjugate, rel=1e-9)
-    assert by_feature[:, at.THETA_COLUMN] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())
-    assert by_feature[:, at.SQUARES_COLUMN] == pytest.approx(case.evidence.squares)

@@ -141,7 +141,7 @@ def test_groups_of_calibration_are_consecutive_rows_by_probability(runs):
 def test_the_curve_is_the_running_mean_of_the_loss(runs):
     _, text, scores, columns, _ = runs("two")
     average = np.cumsum(np.logaddexp(0, -np.where(columns["label"] == 1, 1, -1) * scores)) / np.arange(1, ROWS + 1)
-    points = re.findall(r"<title>([\d,]+) rows: average ([\d.]+)<", figure(text, "curve"))
+    points = re.findall(r"<title>([\d,]+) examples: average ([\d.]+)<", figure(text, "curve"))
     assert [int(n) for n, _ in points][-2:] == [256, ROWS] and len(points) > 15
     assert [float(a) for _, a in points] == pytest.approx([average[int(n) - 1] for n, _ in points], abs=1e-4)
     assert tile(text, "average loss") == pytest.approx(average[-1], abs=1e-4)
@@ -190,7 +190,7 @@ def test_the_page_says_what_was_read_and_how_to_repeat_it(runs):
     command = html.unescape(re.search("<pre[^>]*><code>(.*?)</code>", text, re.DOTALL)[1])
     assert shlex.split(command) == ["giftrl", *typed]
     facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
-    assert facts["format"] == "csv" and facts["rows learned"] == f"{ROWS}" and facts["rows rejected"] == "0"
+    assert facts["format"] == "csv" and facts["examples learned"] == f"{ROWS}" and facts["rows rejected"] == "0"
     assert re.sub("[\u2068\u2069]", "", facts["columns of numbers (2)"]) == "age, price"
     assert facts["loss"] == "logistic" and facts["beta"] == "3.0" and "giftrl" in facts
     data = page.with_name("two.csv")
@@ -240,7 +240,8 @@ def test_a_run_that_goes_on_reports_all_of_its_rows(tmp_path, browser, options):
     typed = [second, *options, "--from", tmp_path / "whole.html.giftrl", "--report", tmp_path / "more.html", "--quiet"]
     giftrl("train", *typed)
     assert (
-        "The model had learned 45 rows before; the figures begin with row 46." in (tmp_path / "more.html").read_text()
+        "The model had learned 45 examples before; the figures begin with example 46."
+        in (tmp_path / "more.html").read_text()
     )
 
 
@@ -282,7 +283,7 @@ def test_reports_of_several_targets_and_of_few_rows():
     for rows in (1, 2, 3):
         FTRLRegressor("absolute", beta=1.0).fit(x[:rows], 1e300 * x[:rows, 0]).report(seconds=0.0).html()
     one = FTRLClassifier(beta=1.0).partial_fit(x[:3], [1, 1, 1], classes=[0, 1])
-    assert "All rows have the same label" in one.report(seconds=0.0).html()
+    assert "All examples have the same label" in one.report(seconds=0.0).html()
 
 
 @settings(max_examples=25)
@@ -298,7 +299,8 @@ def test_a_record_does_not_depend_on_pieces_and_is_restored_from_its_state(sizes
             copy = Record()
             copy.restore(parts.state(), 0)
             assert copy.shares == parts.shares
-            parts = copy
+            parts = pickle.loads(pickle.dumps(copy))
+            assert len(parts._arrays[0]) == parts.kept
     assert parts.kept == whole.kept and parts.rows == len(scores) == whole.rows
     for name in ("scores", "labels", "weights", "numbers", "standing_for"):
         assert np.array_equal(getattr(parts, name), getattr(whole, name))

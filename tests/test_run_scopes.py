@@ -53,7 +53,7 @@ def test_the_losses_of_several_passes_are_told_apart(tmp_path, learner):
     assert found["average loss"] == (f"{first:.4f}", "logistic loss, first pass")
     best, remark = found["lower bound"]
     paid, gap = re.fullmatch(
-        r"of linear models; the run, with (.*) on the certificate's rows, is (.*) (?:above|below) it", remark
+        r"of linear models; the run, with (.*) on the certificate's examples, is (.*) (?:above|below) it", remark
     ).groups()
     assert float(paid) == pytest.approx(certified, rel=1e-3)
     assert abs(float(paid) - float(best)) == pytest.approx(float(gap), abs=1e-9)
@@ -79,11 +79,11 @@ def test_tiles_of_a_run_that_goes_on_say_where_they_begin(tmp_path):
     said = train(write_table(tmp_path / "b.csv", seed=1), "--from", tmp_path / "m", "--report", page)
     assert re.search(rf"^{ROWS} examples learnt since going on in ", said, re.MULTILINE)
     found = tiles(page.read_text())
-    assert found["average loss"][1] == "logistic loss, since row 1"
-    assert found["accuracy"][1].startswith(f"since row {ROWS + 1}; ")
-    assert found["area under ROC"][1] == f"since row {ROWS + 1}; 0.5 is chance"
+    assert found["average loss"][1] == "logistic loss, since example 1"
+    assert found["accuracy"][1].startswith(f"since example {ROWS + 1}; ")
+    assert found["area under ROC"][1] == f"since example {ROWS + 1}; 0.5 is chance"
     assert "proved out of reach" not in page.read_text()  # of all rows: those of the curve may go below
-    assert f"learned from {2 * ROWS} rows, {ROWS} of them earlier" in page.read_text()
+    assert f"learned from {2 * ROWS} examples, {ROWS} of them earlier" in page.read_text()
 
 
 def test_a_report_is_a_file(tmp_path, monkeypatch):

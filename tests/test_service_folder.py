@@ -11,8 +11,8 @@ from giftrl import system
 from giftrl.errors import Refused
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
-from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel
+from giftrl.service.request_limits import Limits
 from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain

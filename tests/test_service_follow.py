@@ -15,7 +15,7 @@ from giftrl.errors import InvalidInput, Refused
 from giftrl.service import follow
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower, followable, parse_follow
-from giftrl.service.limits import Limits
+from giftrl.service.request_limits import Limits
 from giftrl.service.writer import Writer
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, quick_settings, rows, serving, trained, until

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from giftrl import system
 from giftrl.service.app import Service
 from giftrl.service.folder import Folder
-from giftrl.service.limits import Limits
+from giftrl.service.request_limits import Limits
 from giftrl.service.server import LARGE_ARRAY_BYTES
 from tests.fuzz_parsers import SEEDS, check_libsvm, check_vw, mutated
 from tests.serving import QUICK, rows, serving

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from giftrl.service.http import openapi, options_of
-from giftrl.service.limits import Tokens
+from giftrl.service.request_limits import Tokens
 from giftrl.service.writer import Clock
 from tests.serving import QUICK, quick_settings, rows, serving, trained
 
@@ -238,7 +238,7 @@ def test_too_many_requests_are_asked_to_come_later(tmp_path):
 def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
     from giftrl.service.app import Service
     from giftrl.service.folder import Folder
-    from giftrl.service.limits import Limits
+    from giftrl.service.request_limits import Limits
 
     folder = Folder(tmp_path / "models", Limits())
     service = Service(folder)

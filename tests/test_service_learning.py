@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.request_limits import Limits
 from giftrl.service.writer import LEARN, SAVE, Clock, Job
 from giftrl.streams.batch import Batch, Position
 from giftrl.training import LinearModel, Settings

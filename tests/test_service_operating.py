@@ -149,6 +149,7 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
     monkeypatch.setattr("giftrl.service.app.compile_loops", lambda given: hold.wait(20))
     with serving(tmp_path / "others", warm_up=warm_up) as (client, _):
         warm_up.ask({"loss": "squared"})
+        warm_up.start()
         said = client.get("/readyz")
         assert said.status_code == 503 and said.headers["retry-after"] == "1"
         hold.set()
@@ -169,6 +170,7 @@ def test_a_model_whose_loops_cannot_be_compiled_is_no_reason_to_wait(monkeypatch
     monkeypatch.setattr("giftrl.service.app.compile_loops", failing)
     warm_up = WarmUp()
     warm_up.ask({})
+    warm_up.start()
     until(lambda: warm_up.ready)
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import giftrl
-from giftrl.service.limits import Tokens
+from giftrl.service.request_limits import Tokens
 from giftrl.service.server import background
 from tests.serving import QUICK
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.request_limits import Limits
 from giftrl.service.store import ModelStore
 from giftrl.service.writer import LEARN, Job, Writer, recover
 from tests.serving import QUICK, quick_settings, rows, serving, trained
@@ -54,7 +54,7 @@ def check(path, wanted, entries):
             except Refused:
                 continue
             store.add(number, entry)
-    assert state(recover(path, store).model, path) == state(live, path)
+    assert state(recover(path, store)[0], path) == state(live, path)
     store.close()
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from giftrl.service.folder import Folder
-from giftrl.service.limits import Limits, Tokens
+from giftrl.service.request_limits import Limits, Tokens
 from giftrl.service.writer import Job, deliver
 from tests.serving import QUICK, rows, serving
 

@@ -190,6 +190,7 @@ def lying_streams() -> dict[str, bytes]:
         "offset of a list": (lists, struct.pack("<3q", 0, 1, 3), struct.pack("<3q", 0, 1, 2**31 - 1)),
         "offset of a text": (texts, struct.pack("<3i", 0, 3, 9), struct.pack("<3i", 0, 6000, 6016)),
         "index of a dictionary": (codes, struct.pack("<4i", 0, 1, 0, 1), struct.pack("<4i", 0, 1, 2**20, 1)),
+        "size of a message": (texts, b"\xff\xff\xff\xff" + texts[4:8], struct.pack("<2i", -1, 2**31 - 8)),
         "UTF-8": (texts, b"onetwelve", b"one\xfftelve"),
         "name of a column": (as_stream(label=[1.0], nameless=[1.0]), b"nameless", b"name\xfeess"),
     }

@@ -169,22 +169,6 @@ def test_a_converted_file_is_read_like_the_original(tmp_path):
         list(Reader(rows, Dictionary()))
 
 
-def test_standard_input(tmp_path):
-    code = (
-        "import numpy as np\n"
-        "from giftrl.streams.reader import Reader\n"
-        "from giftrl.streams.names.hashing import Hashing\n"
-        "reader = Reader('-', Hashing(4), constant=False)\n"
-        "print([batch.data.tolist() for batch in reader], reader.progress.total, reader.schema)\n"
-    )
-    for data, expected in [
-        (b"1 1:2\n", b"[[2.0]] None None\n"),
-        (gzip.compress(b"label,n\n1,2.5\n"), b"None Schema(names=('label', 'n'), kinds=('label', 'number'))\n"),
-    ]:
-        done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
-        assert done.stdout.endswith(expected)
-
-
 def test_importing_streams_is_cheap():
     code = (
         "import sys, giftrl.streams as s\n"

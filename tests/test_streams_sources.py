@@ -308,7 +308,8 @@ def test_standard_input(tmp_path, monkeypatch):
         "from giftrl.streams.sources.line_blocks import LineBlocks\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(find_sources('-')[0]) as stream:\n"
-        "    print(stream.compression, stream.total, [b.data.tobytes() for b in Lines(stream, Position(0, 4, 2))])\n"
+        "    blocks = LineBlocks(stream, Position(0, 4, 2))\n"
+        "    print(stream.compression, stream.total, [block.data.tobytes() for block in blocks])\n"
     )
     packed = gzip.compress(b"one\ntwo\nthree")
     done = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True, check=True)

@@ -14,7 +14,7 @@ from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
-from tests.fuzz_parsers import Row, check_vw, mutated, pieces, twin_vw
+from tests.fuzz_parsers import Row, check_vw, pieces, twin_vw
 from tests.stream_rows import arrays
 
 NUMBERS = st.one_of(
@@ -53,11 +53,6 @@ def test_twin(some, ending, compiled):
 @given(pieces(check_vw))
 def test_twin_on_any_bytes(data):
     check_vw(data)
-
-
-@given(st.randoms(use_true_random=False), st.booleans())
-def test_twin_on_mutations(rng, compiled):
-    check_vw(mutated(rng, check_vw), compiled)
 
 
 def read(data: bytes, features=None, **more) -> Batch:
@@ -287,12 +282,6 @@ def test_a_long_line(shape):
         assert len(batch) == 1 and not batch.rejected
         assert np.abs(batch.data).sum() <= (1 if shape == "one name" else count)
         assert batch.nonzeros > (0 if shape == "one name" else 0.95 * count)
-
-
-@pytest.mark.parametrize("data", [b"", b"\n", b" \t \r\n", memoryview(b"\n\n"), np.empty(0, np.uint8)])
-def test_nothing(data):
-    batch = read(data, interactions=Interactions(["ab"]))
-    assert len(batch) == 0 and batch.nonzeros == 0 and not batch.rejected and batch.end.offset == len(data)
 
 
 def test_frozen_dictionary_drops_what_it_does_not_know():

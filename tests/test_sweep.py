@@ -1,7 +1,6 @@
 """Sweeps: one pass equals many, what is kept is not run again, and the numbers on the page are those of the runs."""
 
 import csv
-import importlib
 import math
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from giftrl import regularizers, schedules, updates
+from giftrl.cli.commands import command_of
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner
 from giftrl.reports import Panel, inline, style, svg
@@ -37,7 +37,7 @@ from tests.sweep_rows import examples
 
 pytestmark = pytest.mark.plain
 
-command = importlib.import_module("giftrl.cli.research").sweep_command
+command = command_of("sweep")
 
 
 def small(rows=40, **more):

@@ -5,17 +5,20 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from giftrl import files, system
 from giftrl.cli.commands import main
 from giftrl.compiled import object_files
-from giftrl.errors import ModelFileError
-from tests.commands import write_rows
+from giftrl.config import Recipe, make
+from giftrl.errors import InvalidInput, ModelFileError
+from tests.commands import giftrl, write_rows
 
 pytestmark = pytest.mark.plain
 
@@ -75,7 +78,7 @@ print(count)
 COMMANDS = """
 from giftrl.cli.commands import main
 for arguments in (
-    ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "100", "-p", "p.txt",
+    ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "20", "-p", "p.txt",
      "--on-error", "skip", "--rejects", "r.jsonl"],
     ["train", "rows.svm", "--model", "m2.giftrl", "--from", "m.giftrl", "-p", "p2.txt", "--on-error", "skip"],
     ["predict", "m.giftrl", "rows.svm", "-o", "out.txt", "--on-error", "skip"],
@@ -107,7 +110,7 @@ def test_commands_work_without_it(tmp_path):
     """Models, checkpoints, predictions and skipped rows are the same, and no open file is renamed."""
     for name in ("like", "here"):
         (tmp_path / name).mkdir()
-        write_rows(tmp_path / name / "rows.svm", line="1 x:y")
+        write_rows(tmp_path / name / "rows.svm", n=60, line="1 x:y")
     done = run(COMMANDS, tmp_path / "like")
     assert done.returncode == 0, done.stderr
     plain = COMMANDS.replace("from giftrl", "import sys\nfrom giftrl", 1)
@@ -186,7 +189,7 @@ def test_a_file_that_is_open_for_a_moment_is_replaced(monkeypatch, tmp_path, ref
     """Windows is asked again for a while, and other systems are not: there it is a matter of permissions."""
     if not locks:
         monkeypatch.setattr(system, "fcntl", None)
-    monkeypatch.setattr(system, "PATIENCE", 0.3)
+    monkeypatch.setattr(system, "REPLACE_SECONDS", 0.3)
     real, asked = os.replace, []
 
     def refused(source, target, **more):
@@ -232,3 +235,46 @@ def test_a_reader_that_ends_first_is_no_trouble(monkeypatch):
     monkeypatch.setattr("giftrl.cli.commands.settle_output", fail)
     done = CliRunner().invoke(main, ["datasets", "list"])
     assert done.exit_code == 1 and "standard output" not in done.output
+
+
+# Memory is counted before it is asked for: that of a learner, and that of what is made of it.
+
+KINDS = [
+    {"beta": 1.0, "regularizer": name, "dtype": dtype}
+    for name in ("squared_norm", "adagrad", "elastic_net", "centred", "curvature")
+    for dtype in ("float32", "float64")
+] + [{}, {"preset": "light"}, {"loss": "softmax"}, {"loss": "softmax", "beta": 1.0, "regularizer": "curvature"}]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_what_was_counted_is_enough(kind, monkeypatch):
+    """The weights, their norm, the certificate, and whether all of it is finite."""
+    dimension = 50_000
+    recipe = Recipe(**({"loss": "squared"} | kind))
+    small = make(recipe, 8, 4)
+    assert small.sound and small.x.size == small.certificate.theta.size  # compiled now, which takes memory too
+    monkeypatch.setattr(system, "physical_memory", lambda: 0)
+    with pytest.raises(InvalidInput, match="GiB"):
+        make(recipe, dimension, 4)
+    most = 1
+    while True:  # the least memory with which the learner is made
+        monkeypatch.setattr(system, "physical_memory", lambda most=most: most)
+        try:
+            learner = make(recipe, dimension, 4)
+            break
+        except InvalidInput:
+            most = int(most * 1.02) + 1
+    del learner
+    tracemalloc.start()
+    learner = make(recipe, dimension, 4)
+    made = np.linalg.norm(learner.x) + np.linalg.norm(learner.certificate.theta) + learner.sound
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made == 1.0 and peak <= 1.05 * most + 1e5
+
+
+def test_thirty_bits_of_curvature_are_refused_with_the_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(system, "physical_memory", lambda: 20 << 30)
+    rows = write_rows(tmp_path / "rows.svm", n=10)
+    done = giftrl("train", rows, "--beta", "1", "--regularizer", "curvature", "--bits", "30", check=False)
+    assert done.returncode == 1 and b"needs 36 GiB of memory, and this machine has 20 GiB" in done.stderr, done.stderr

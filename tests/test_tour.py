@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from giftrl.errors import GiftrlError
 from giftrl.paper.experiments import ReproductionPlan
-from giftrl.tour import NAMES, steps, tour
-from giftrl.tour.comparison import RATES, Comparison, Task, average_loss, losses, read
+from giftrl.tour import TOUR_NAMES, steps, tour
+from giftrl.tour.comparison import SGD_RATES, Comparison, Task, average_loss, losses, read
 from giftrl.tour.tour_page import last_lines, short_table, table
 from tests.commands import giftrl
 
@@ -69,12 +69,12 @@ def test_answers_that_are_not_numbers_count_as_knowing_nothing():
 
 def found(name="cancer", bound=0.05):
     data = Task(name, "Which?", np.ones((569, 30)), np.zeros(569), 2)
-    swept = tuple(0.1 * (1.0 + abs(k - 4)) for k in range(len(RATES)))
+    swept = tuple(0.1 * (1.0 + abs(k - 4)) for k in range(len(SGD_RATES)))
     return Comparison(data, 0.1, "", bound, 0.5, swept)
 
 
 def test_a_table_fits_and_the_end_is_five_lines_with_the_page_last():
-    every = [found(name) for name in NAMES]
+    every = [found(name) for name in TOUR_NAMES]
     lines = last_lines(every, Path("out/demo/index.html"))
     assert len(lines) == 5 and max(map(len, lines)) <= 80 and lines[-1] == "Open out/demo/index.html"
     assert "0.20 of SGD's by default, and 1.00 of SGD's at the best of 9 rates" in lines[1]

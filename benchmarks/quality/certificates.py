@@ -5,7 +5,6 @@ own size goes below, from the rows that it kept within its budget. The least los
 number and the loss of any one of them; the best one that a solver meets with all rows in memory is in the table too.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -16,16 +15,13 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Case, Task, cases
-from benchmarks.run import chosen
-from benchmarks.table import Grid, publish, wide_console
+from benchmarks.table import PATTERNS, Grid, chosen, one_line_errors, parse, publish, replaced, wide_console
 from giftrl.certificates import BestLoss, Evidence
 from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.certificates.solver import solve
-from giftrl.errors import GiftrlError, require
+from giftrl.errors import require
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
-
-__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "write_lines"]
 
 #: The most seconds for a bound, and for the solver that looks for the optimum with all rows in memory.
 TIME_LIMIT, LONG = 10.0, 90.0
@@ -196,21 +192,20 @@ def grid(made: Sequence[Line]) -> Grid:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.certificates", description=__doc__)
-    parser.add_argument("--tasks", default="*", help=f"data sets or patterns, with commas: {', '.join(DATASETS)}")
-    parser.add_argument("--losses", default="*", help=f"names or patterns, with commas: {', '.join(ALL_LOSSES)}")
-    parser.add_argument("--time-limit", type=float, default=TIME_LIMIT, help=f"seconds for a bound ({TIME_LIMIT:g})")
-    parser.add_argument("--long", type=float, default=LONG, help=f"seconds for the best model ({LONG:g})")
-    parser.add_argument("--json", type=Path, help="where to write the lines, after each task")
-    parser.add_argument("--lines", type=Path, nargs="+", help="files that --json wrote; nothing is run")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose certificates region is replaced")
-    options = parser.parse_args(argv)
-    console = wide_console()
-    try:
+    options = parse(
+        argv, "benchmarks.quality.certificates", __doc__, out=replaced("certificates"),
+        tasks=("*", PATTERNS + ", ".join(DATASETS)), losses=("*", PATTERNS + ", ".join(ALL_LOSSES)),
+        time_limit=(TIME_LIMIT, f"seconds for a bound ({TIME_LIMIT:g})"),
+        long=(LONG, f"seconds for the best model ({LONG:g})"),
+        json=(Path, "where to write the lines, after each task"),
+        lines=([Path()], "files that --json wrote; nothing is run"),
+    )  # fmt: skip
+    console, saved = wide_console(), [path for path in options.lines if path != Path()]
+    with one_line_errors():
         names = chosen("tasks", options.tasks, list(DATASETS))
         losses = chosen("losses", options.losses, ALL_LOSSES)
-        made: list[Line] = [each for path in options.lines or () for each in read_lines(path)]
-        for name in [] if options.lines else names:
+        made: list[Line] = [each for path in saved for each in read_lines(path)]
+        for name in [] if saved else names:
             reason = DATASETS[name].unavailable()
             if reason is not None:
                 console.print(f"{name} skipped: {reason}", markup=False)
@@ -221,8 +216,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if options.json is not None:
                     write_lines(options.json, made)
         require(bool(made), "tasks", options.tasks, "leaves no task", "see --help for the names")
-    except GiftrlError as problem:
-        raise SystemExit(f"error: {problem}") from None
     publish(console, [grid(made)], options.out, "certificates")
 
 

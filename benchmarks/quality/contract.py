@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from benchmarks.quality.data import Case
 
-__all__ = ["DEFAULT", "Predict", "Rival"]
-
 #: The name of the setting of a user who sets nothing.
 DEFAULT = "default"
 

@@ -10,8 +10,6 @@ from scipy import sparse
 from benchmarks.datasets import SEEDS, Source
 from benchmarks.quality.trends import TRENDS, Trend
 
-__all__ = ["DATASETS", "LOSSES", "SCALINGS", "SEEDS", "Case", "Source", "Task", "cases", "tasks"]
-
 #: Each kind of labels, with its losses.
 LOSSES = {
     "binary": ("logistic", "hinge"),

@@ -7,11 +7,9 @@ from typing import Any
 
 from benchmarks.quality.contract import DEFAULT, Rival
 from benchmarks.quality.data import Task
-from benchmarks.quality.summary import Line
+from benchmarks.quality.table import Line
 from giftrl.errors import require
 from giftrl.reports import INK
-
-__all__ = ["SHOWN", "curves", "draw"]
 
 #: The panels, in reading order.
 SHOWN = (
@@ -38,7 +36,7 @@ CEILING = 8.0  # the top of the panel, as a multiple of our loss; a default abov
 def curves(line: Line, rival: Rival) -> tuple[list[tuple[float, float]], list[float], tuple[float, float] | None]:
     """A rival's losses divided by ours: (rate, ratio) by rate, the ratios of settings without a rate, and the default.
 
-    >>> from benchmarks.quality.summary import Reached
+    >>> from benchmarks.quality.table import Reached
     >>> from benchmarks.quality.vowpal_wabbit import VowpalWabbit
     >>> reached = [Reached("vw", *run, 1.0) for run in (("-l 2", 3.0), ("default", 2.0), ("--coin", 4.0))]
     >>> curves(Line(Task("a9a", "hinge", "raw"), 1.0, tuple(reached)), VowpalWabbit())

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from giftrl.errors import UnknownName
 
-__all__ = ["MARGIN", "PROBABILITY", "clipped", "progressive_loss", "seen_range"]
-
 MARGIN = 50.0
 PROBABILITY = 1e-6
 

@@ -4,7 +4,6 @@ Data sets with a test file of their own are tested on it; others are split at ra
 test. Every number is the mean over the seeds, which decide the split and the order.
 """
 
-import argparse
 import ast
 import os
 from collections.abc import Callable, Sequence
@@ -14,13 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from scipy import sparse
 
 from benchmarks.quality.data import DATASETS, LOSSES, SEEDS, Source
-from benchmarks.quality.summary import geometric_mean
-from benchmarks.run import chosen
-from benchmarks.table import Grid, write_region
+from benchmarks.quality.table import geometric_mean
+from benchmarks.table import PATTERNS, Grid, chosen, parse, publish, replaced, wide_console
 from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 
@@ -139,12 +136,11 @@ def measure(name: str, loss: str, seeds: int) -> list[list[float]]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.passes", description=__doc__)
-    parser.add_argument("--tasks", default="*", help="data sets or patterns, with commas")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help=f"how many splits ({len(SEEDS)})")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose region of passes is replaced")
-    options = parser.parse_args(argv)
-    console = Console(width=120)
+    options = parse(
+        argv, "benchmarks.quality.passes", __doc__, tasks=("*", PATTERNS + ", ".join(NAMES)),
+        seeds=(len(SEEDS), f"how many splits ({len(SEEDS)})"), out=replaced("passes"),
+    )  # fmt: skip
+    console = wide_console()
     rows, ratios = [], {}
     for name in chosen("tasks", options.tasks, NAMES):
         if name not in MADE and not os.environ.get("GIFTRL_DATA"):
@@ -178,10 +174,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "passes kept of 5",
     ]
     table = Grid("The loss on new rows, after several passes relative to one", heads, rows)
-    console.print(table.rich())
-    if options.out is not None:
-        command = "Made by `GIFTRL_DATA=... python -m benchmarks.quality.passes --out docs/no-tuning.md`."
-        write_region(options.out, "passes", f"{command}\n\n{table.markdown()}")
+    made = "Made by `GIFTRL_DATA=... python -m benchmarks.quality.passes --out docs/no-tuning.md`."
+    publish(console, [table], options.out, "passes", origin=made)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from benchmarks.quality.data import Task
 from giftrl.errors import InvalidInput
 
-__all__ = ["PATH", "Record", "Run", "versions"]
-
 #: The file of the recorded runs.
 PATH = Path(__file__).parents[2] / "docs" / "quality" / "rivals.csv"
 

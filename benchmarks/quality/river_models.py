@@ -19,8 +19,6 @@ from benchmarks.quality.contract import DEFAULT, Predict
 from benchmarks.quality.data import Case
 from benchmarks.solvers.contract import missing
 
-__all__ = ["River"]
-
 WIDE = 1_000  # rows with more features than this stay sparse
 ROWS, FEATURES = 100_000, 500  # data with more rows, or more features in full dictionaries, is run in one order
 

@@ -26,8 +26,6 @@ from benchmarks.quality.contract import DEFAULT, Predict
 from benchmarks.quality.data import Case
 from benchmarks.solvers.contract import missing
 
-__all__ = ["LARGEST_BATCH", "ScikitLearn", "batch_size", "standardised"]
-
 LARGEST_BATCH = 32
 WIDE = 1_000  # rows with more features than this stay sparse
 

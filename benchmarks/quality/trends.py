@@ -4,17 +4,14 @@ A linear model of features that go on growing can predict labels beyond all that
 its order from its first half, and the second half is predicted at once.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from scipy import sparse
 
-from benchmarks.table import Grid, write_region
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 
 Array = NDArray[np.float64]
 #: How many rows a stream has.
@@ -87,9 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from giftrl.linear import FTRLRegressor
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.trends", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a Markdown page whose region of trends is replaced")
-    options = parser.parse_args(argv)
+    options = parse(argv, "benchmarks.quality.trends", __doc__, out=replaced("trends"))
     models = {
         "giftrl, in order": FTRLRegressor(shuffle=False),
         "giftrl": FTRLRegressor(),
@@ -105,10 +100,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         ]
         rows.append([name, *(f"{score:.3f}" for score in scores)])
     table = Grid("R2 of the second half of a stream, predicted from the first", ["stream", *models], rows)
-    Console(width=140).print(table.rich())
-    if options.out is not None:
-        command = "Made by `python -m benchmarks.quality.trends --out docs/no-tuning.md`."
-        write_region(options.out, "trends", f"{command}\n\n{table.markdown()}")
+    made = "Made by `python -m benchmarks.quality.trends --out docs/no-tuning.md`."
+    publish(wide_console(), [table], options.out, "trends", origin=made)
 
 
 if __name__ == "__main__":

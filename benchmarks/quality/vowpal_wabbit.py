@@ -20,8 +20,6 @@ from benchmarks.quality.data import Case
 from benchmarks.solvers.contract import missing
 from benchmarks.text import write_vw
 
-__all__ = ["VowpalWabbit"]
-
 RATES = ("0.01", "0.03", "0.1", "0.3", "1", "2", "5", "10", "30", "100")
 UPDATES = ("--coin", "--ftrl", "--pistol", "--freegrad")
 LOSSES = {"logistic": "logistic", "hinge": "hinge", "squared": "squared", "absolute": "quantile", "log": "logistic"}

@@ -9,9 +9,7 @@ One worker learns the first rows (:mod:`giftrl.workers.planner`), and small data
 is of workers among which rows are split sooner, after 100 rows for each.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +18,9 @@ from rich.console import Console
 from scipy import sparse
 
 from benchmarks.quality.data import DATASETS, Source
-from benchmarks.quality.summary import geometric_mean
+from benchmarks.quality.table import geometric_mean
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, write_region
+from benchmarks.table import Grid, parse, replaced, write_region
 from giftrl.config import Recipe, make
 from giftrl.config.predictor import losses_of
 from giftrl.workers.planner import FIRST_ROWS_PER_WORKER
@@ -50,16 +48,16 @@ class Case(NamedTuple):
     classes: int | None
 
 
-def cases(names: Sequence[str] | None = None) -> Iterator[Case]:
+def cases(names: Sequence[str] = ()) -> Iterator[Case]:
     """The data sets that are there and large enough; those like rcv1 are drawn."""
     for name, source in DATASETS.items():
-        if not isinstance(source, Source) or source.unavailable() or (names and name not in names):
+        if not isinstance(source, Source) or source.unavailable() or (any(names) and name not in names):
             continue
         x, y, classes = source.read()
         if len(y) >= FEWEST:
             yield Case(name, with_constant(x), y, source.kind, classes)
     for rows in DRAWN:
-        if not names or "rcv1_like" in names:
+        if not any(names) or "rcv1_like" in names:
             x, y = rcv1_like(rows)
             yield Case(f"rcv1_like, {rows:,} rows", with_constant(x), y, "binary", None)
 
@@ -145,12 +143,10 @@ def page(lines: dict[tuple[str, str], list[tuple[float, float]]], workers: Seque
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="a page whose region is written anew")
-    parser.add_argument("--datasets", nargs="*", help="the names of data sets; default: all")
-    parser.add_argument("--workers", nargs="*", type=int, default=list(WORKERS))
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args(arguments)
+    given = parse(
+        arguments, "benchmarks.quality.workers", __doc__, out=replaced("workers"), workers=(list(WORKERS), "numbers"),
+        datasets=([""], "the names of data sets; default: all"), seeds=(3, "how many splits"),
+    )  # fmt: skip
     console, lines = Console(stderr=True, width=120), {}
     for case in cases(given.datasets):
         for order in ORDERS:
@@ -158,9 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             shown = "  ".join(f"{a:.4f}/{b:.4f}" for a, b in lines[case.name, order])
             console.print(f"{case.name} {order}: {shown}")
     made = page(lines, given.workers, given.seeds)
-    if given.out is None:
-        print(made)
-    else:
+    print(made)
+    if given.out is not None:
         write_region(given.out, "workers", made)
 
 

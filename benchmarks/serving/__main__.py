@@ -6,7 +6,6 @@ Each service is a process; the clients are another one, on the same machine. Row
 turns in every case. Only giftrl keeps what it learns: with "no sync" it does not wait for the disk.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -17,15 +16,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.serving.load import Measured, load, request
-from benchmarks.table import Grid, publish, wide_console
-
-__all__ = ["cases", "main", "started"]
+from benchmarks.table import Grid, parse, publish, replaced, wide_console
 
 FEATURES, ROWS = 20, 2_000
 LEARN, PREDICT = "/models/m/learn", "/models/m/predict"
@@ -178,12 +174,11 @@ def grid(found: dict[str, dict[str, list[Measured]]]) -> Grid:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a Markdown page whose service region is replaced")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for how long each case runs at a time")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--services", default="giftrl,giftrl no sync,river,vw")
-    options = parser.parse_args(argv)
+    options = parse(
+        argv, "benchmarks.serving", __doc__, out=replaced("service"),
+        seconds=(2.0, "for how long each case runs at a time"), turns=(3, "how often"),
+        services=("giftrl,giftrl no sync,river,vw", "separated by commas"),
+    )  # fmt: skip
     console = wide_console()
     with console.status("services"):
         table = grid(cases(options.services.split(","), options.seconds, options.turns))

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Measured", "load", "request"]
-
 
 class Measured(NamedTuple):
     """What a load came to.

@@ -12,8 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-__all__ = ["River", "VowpalWabbit", "application"]
-
 
 class River:
     """River's logistic regression on scaled features."""

@@ -3,9 +3,7 @@
 from benchmarks.solvers.contract import Solver, Timing
 from benchmarks.solvers.floors import Floor
 from benchmarks.solvers.ours import Many, Mixed, One
-from benchmarks.solvers.river_models import RiverOne
-from benchmarks.solvers.scikit_learn import ScikitLearn
-from benchmarks.solvers.vowpal_wabbit import VowpalWabbit
+from benchmarks.solvers.rivals import RiverOne, ScikitLearn, VowpalWabbit
 
 __all__ = ["SOLVERS", "Solver", "Timing"]
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from benchmarks.datasets import Data
 
-__all__ = ["Solver", "Timing", "missing"]
-
 
 class Timing(NamedTuple):
     """Seconds of one pass over the data.

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import check_array
 
-from benchmarks import floor
 from benchmarks.datasets import DATASETS, Data
 from benchmarks.growth import Point, draw, grid, measure, sweeps
-from benchmarks.rcv1_like import draw_features, rcv1_like, zipf_quantile
+from benchmarks.rcv1_like import rcv1_like, zipf_quantile
 from benchmarks.solvers import SOLVERS, Timing
-from benchmarks.solvers.scikit_learn import ScikitLearn
-from benchmarks.table import write_region
+from benchmarks.solvers import floors as floor
+from benchmarks.solvers.rivals import ScikitLearn
 from benchmarks.text import write_libsvm, write_vw
 from benchmarks.timing import measure as measure_solvers
-from giftrl.errors import InvalidInput
 
 SMALL = {"rows": st.integers(1, 60), "features": st.integers(2, 300), "seed": st.integers(0, 2**32)}
 
@@ -39,10 +37,6 @@ def test_documents_are_seeded_sorted_distinct_and_of_norm_one(rows, features, se
         assert (np.diff(x.indices[begin:end]) > 0).all()
         assert np.linalg.norm(x.data[begin:end].astype(float)) == pytest.approx(1.0, abs=1e-6)
     assert x.indices.min() >= 0 and x.indices.max() < features and (x.data > 0.0).all()
-
-
-def test_another_seed_gives_other_documents():
-    assert (rcv1_like(50, 1000, 0)[0] != rcv1_like(50, 1000, 1)[0]).nnz > 0
 
 
 def test_documents_have_the_lengths_features_and_labels_that_the_page_says():
@@ -71,19 +65,6 @@ def test_the_quantile_inverts_the_law(exponent, offset, features):
         for inside in (0.01, 0.5, 0.99):
             u = levels[rank] + inside * (levels[rank + 1] - levels[rank])
             assert zipf_quantile(u, features, exponent, offset) == rank
-
-
-def test_single_draws_follow_zipfs_law():
-    n = 100_000
-    _, indices = draw_features(np.random.default_rng(3), np.ones(n, int), 1000, 1.0, 0.0)
-    shares = np.sort(np.bincount(indices, minlength=1000))[::-1] / n
-    expected = np.log1p(1.0 / np.arange(1, 5)) / np.log(1001.0)
-    assert np.abs(shares[:4] - expected).max() < 5 * np.sqrt(0.1 / n)
-
-
-def test_rows_longer_than_the_features_are_refused():
-    with pytest.raises(InvalidInput, match="lengths=5: must be at most the 4 features"):
-        draw_features(np.random.default_rng(0), np.array([5]), 4)
 
 
 @given(**SMALL, dense=st.booleans())
@@ -176,18 +157,10 @@ def test_solvers_are_timed_in_turn_and_judged_by_their_own_predictions():
     assert results[1].skipped == "not here" and not results[1].timings
 
 
-def test_a_page_without_the_region_is_left_as_it_is(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("words")
-    with pytest.raises(InvalidInput, match="bench:begin"):
-        write_region(page, "bench", "table")
-    assert page.read_text() == "words"
-
-
 def run(*arguments, absent=(), data=None):
     """The command as a user runs it, with some modules as if they were not installed."""
     hide = "".join(f"sys.modules[{name!r}] = None; " for name in absent)
-    code = f"import sys; {hide}from benchmarks.run import main; main({list(arguments)!r})"
+    code = f"import sys; {hide}from benchmarks.__main__ import main; main({list(arguments)!r})"
     environment = {"PATH": "", "HOME": str(Path.home()), **({"GIFTRL_DATA": data} if data else {})}
     root = Path(__file__).parents[2]
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=environment)

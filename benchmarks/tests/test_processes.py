@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import one_row, startup
-from benchmarks.startup import NAMES, Case, Cost
+from benchmarks.startup import NAMES, Case
 
 BOTH = "<!-- startup:begin --><!-- startup:end -->\n\n<!-- one-row:begin --><!-- one-row:end -->\n"
 
@@ -23,16 +23,6 @@ def test_processes_take_turns_and_slow_ones_run_once(tmp_path):
     assert {key: len(each) for key, each in costs.items()} == {"numpy": 3, "fit, cold": 1}
     assert len((tmp_path / "quick").read_text().splitlines()) == 4  # one more than counts
     assert len((tmp_path / "slow").read_text().splitlines()) == 1
-
-
-def test_a_folder_is_empty_before_every_run(tmp_path):
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    code = f"from pathlib import Path; Path({str(folder)!r}).mkdir()"
-    case = Case([sys.executable, "-c", code], {}, empties=folder)
-    for _ in range(2):
-        case.once()  # which fails where the folder is still there
-    assert folder.is_dir()
 
 
 def test_a_process_that_fails_ends_the_benchmark_with_its_words():
@@ -56,12 +46,6 @@ def test_every_process_has_a_name_and_an_environment_of_its_own(tmp_path):
     assert len(set(places.values())) == 3
     assert {key for key, case in timed.items() if case.slow} == {"fit, cold", "train, cold"}
     assert all(str(case.empties) == case.environment["GIFTRL_CACHE_DIR"] for case in timed.values() if case.slow)
-
-
-def test_the_table_has_medians_and_spreads():
-    costs = {key: [Cost(1.0, 9.0), Cost(2.0, 3.0), Cost(9.0, 1.0)] for key in NAMES}
-    table = startup.grid(costs, 250e6)
-    assert [NAMES["numpy"], "2.000", "3.000", "400%"] in table.rows and "250 MB" in table.title
 
 
 def test_the_table_of_start_up_from_end_to_end(tmp_path, monkeypatch):
@@ -90,10 +74,3 @@ def test_one_row_a_call_from_end_to_end(tmp_path, monkeypatch):
     for ours, theirs in one_row.AGAINST.items():
         assert sum(line.startswith(f"| {ours} |") and f"| {theirs} |" in line for line in lines) == 1, ours
         assert sum(line.startswith(f"| {theirs} |") for line in lines) == 1, theirs
-
-
-def test_every_call_gets_a_row_of_its_own():
-    seen = []
-    way = one_row.Way(lambda row, label: seen.append((row, label)), range(10), "abcdefghij")
-    way.seconds(2, 5)
-    assert seen == [(2, "c"), (3, "d"), (4, "e")]

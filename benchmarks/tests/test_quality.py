@@ -8,19 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from benchmarks.datasets import labels
 from benchmarks.quality import passes, trends
+from benchmarks.quality.__main__ import RIVALS, main, measure, our_losses, read_losses
 from benchmarks.quality.contract import DEFAULT
-from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, tasks, unit_rows
+from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, tasks
 from benchmarks.quality.figure import SHOWN, draw
-from benchmarks.quality.loss import clipped, progressive_loss
+from benchmarks.quality.loss import progressive_loss
 from benchmarks.quality.record import PATH, Record, Run
-from benchmarks.quality.rivals import measure
-from benchmarks.quality.run import RIVALS, main, our_losses, read_losses
-from benchmarks.quality.summary import GROUPS, Reached, comparisons, geometric_mean, kind, lines
-from benchmarks.quality.table import page, summary_grid, task_grid
+from benchmarks.quality.table import (
+    GROUPS,
+    Reached,
+    comparisons,
+    geometric_mean,
+    kind,
+    lines,
+    page,
+    summary_grid,
+    task_grid,
+)
 from benchmarks.tests.cases import needs, tiny
-from giftrl.errors import InvalidInput, UnknownName
+from giftrl.errors import InvalidInput
 
 A, B = Task("a9a", "hinge", "raw"), Task("abalone", "squared", "unit")
 
@@ -81,12 +88,6 @@ def test_the_loss_of_probabilities_is_that_of_a_plain_loop(data, rows, classes):
     assert progressive_loss(p, y, "log") == pytest.approx(slow_loss(p, y, "log"), rel=1e-12)
 
 
-def test_the_range_is_that_of_labels_before_a_row_and_not_of_its_own():
-    assert clipped(np.array([0.0, 9.0, 9.0]), np.array([1.0, 7.0, 3.0]), "absolute").tolist() == [0.0, 1.0, 7.0]
-    with pytest.raises(UnknownName, match="logistics"):
-        progressive_loss(np.zeros(1), np.ones(1), "logistics")
-
-
 # Data.
 
 
@@ -112,20 +113,6 @@ def test_cases_are_the_rows_of_the_file_in_seeded_orders(folder):
     stream = Source("bodyfat", "bodyfat.txt", "regression", sequential=True)
     (alone,) = cases(stream, ("raw",))
     assert alone.order == "own" and np.array_equal(alone.y, y)
-
-
-def test_unit_rows_have_norm_one_or_zero():
-    x = unit_rows(tiny("binary").x).toarray()
-    norms = np.linalg.norm(x, axis=1)
-    assert np.allclose(norms[norms > 0.0], 1.0)
-    assert labels(np.array([0.0, 1.0, 0.0]), "binary")[0].tolist() == [-1.0, 1.0, -1.0]
-
-
-def test_data_that_is_not_there_says_why(monkeypatch, tmp_path):
-    monkeypatch.delenv("GIFTRL_DATA", raising=False)
-    assert "set GIFTRL_DATA" in DATASETS["a9a"].unavailable()
-    monkeypatch.setenv("GIFTRL_DATA", str(tmp_path))
-    assert "there is no a9a.gz" in DATASETS["a9a"].unavailable()
 
 
 # The record.
@@ -222,11 +209,6 @@ def test_means_and_worst_tasks_on_made_up_numbers():
     assert best.mean == pytest.approx(math.sqrt(1.0 / 0.9 * 2.0))
     assert found["best", "all", "classification"].mean == pytest.approx(1.0 / 0.9)
     assert ("best", "vw", "multiclass") not in found
-
-
-@given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20))
-def test_the_geometric_mean_is_the_root_of_the_product(ratios):
-    assert geometric_mean(ratios) == pytest.approx(math.prod(r ** (1.0 / len(ratios)) for r in ratios), rel=1e-9)
 
 
 def test_ratios_to_nothing():

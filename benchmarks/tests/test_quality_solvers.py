@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.quality import scikit_learn
+from benchmarks.quality.__main__ import RIVALS, predictions
 from benchmarks.quality.contract import DEFAULT
 from benchmarks.quality.data import LOSSES, Case
 from benchmarks.quality.loss import clipped, progressive_loss
-from benchmarks.quality.ours import predictions
 from benchmarks.quality.river_models import dictionaries, pipeline
-from benchmarks.quality.run import RIVALS
 from benchmarks.tests.cases import needs, tiny
 
 EVERY_RIVAL = [pytest.param(rival, id=key, marks=needs[key]) for key, rival in RIVALS.items()]

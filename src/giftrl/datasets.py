@@ -49,7 +49,7 @@ class Dataset(NamedTuple):
 
 
 # fmt: off
-_ALL = (
+_DATASETS = (
     Dataset("a9a", "binary/a9a", "classification", 32561, 123,
             "da67dd42e94520ff7ffef42ee314af73b99deb38c2238be626de7ed3ce0ac868"),
     Dataset("ijcnn1", "binary/ijcnn1.bz2", "classification", 49990, 22,
@@ -64,7 +64,7 @@ _ALL = (
 # fmt: on
 
 #: Every data set of the paper by its name, with its size and digest.
-REGISTRY = {dataset.name: dataset for dataset in _ALL}
+REGISTRY = {dataset.name: dataset for dataset in _DATASETS}
 
 
 def default_folder() -> Path:

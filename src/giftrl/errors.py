@@ -202,27 +202,35 @@ class BadSource(InvalidInput):
 
 
 class Hint(NamedTuple):
-    """An argument that would make a row usable, or leave it out, and its effect."""
+    """An argument that would make a row usable, or leave it out, and its effect.
+
+    >>> print(*Hint(Given("label_values", ("no", "yes")), "names all labels"))
+    label_values=('no', 'yes') names all labels
+    """
 
     given: Given
     effect: str
 
 
+#: The hint for rows of any kind.
 SKIP_HINT = Hint(Given("on_error", "skip"), "leaves out such rows")
 
 
 class BadRow(InvalidInput):
     """A row that cannot be used, if the reader was told to stop at the first one. All rows before it were delivered.
 
-    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it.
+    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it. In Python, the
+    message has the hints only if there are others than to skip the row.
 
     >>> str(BadRow("a.svm", "a.svm:3:7: a value that is not a number: 'x', expected a finite number"))
-    "a.svm:3:7: a value that is not a number: 'x', expected a finite number (on_error='skip' leaves out such rows)"
+    "a.svm:3:7: a value that is not a number: 'x', expected a finite number"
     """
 
     def __init__(self, source: str, message: str, rejected: Any = None, hints: Sequence[Hint] = (SKIP_HINT,)) -> None:
         self.rejected, self.hints = rejected, hints
         super().__init__("sources", source, message, "mend the row, or skip bad rows")
+        if tuple(hints) == (SKIP_HINT,):
+            self.args = (message,)
 
     def told(self, speak: Speak) -> str:
         hints = ", ".join(f"{speak(hint.given)} {hint.effect}" for hint in self.hints)

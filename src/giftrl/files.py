@@ -185,27 +185,30 @@ class Output:
             self._file.flush()
 
     def commit(self) -> None:
-        """Make the content reach the disk, and put it in the place of the earlier file."""
-        assert self._file is not None
-        target = Path(os.path.realpath(self.path))
-        with self._errors():
-            try:
-                self._file.flush()
-                if self.place is not None:
-                    with contextlib.suppress(FileNotFoundError):
-                        self.place.chmod(stat.S_IMODE(target.stat().st_mode))
-                    os.fsync(self._file.fileno())
-                    exit_if_requested()
-                    if not system.can_lock():  # there an open file cannot be renamed; elsewhere it stays locked
-                        self._file.close()
-                    system.replace(self.place, target)
-                self._file.close()
-            except BaseException:
-                self.abandon()
-                raise
+        """Make the content reach the disk, and put it in the place of the earlier file; abandoned if that fails."""
+        try:
+            with self._errors():
+                self._finish()
+        except BaseException:
+            self.abandon()
+            raise
         if self.place is not None:
             self.place = None
-            _flush_folder(self.path, target.parent)
+            _flush_folder(self.path, Path(os.path.realpath(self.path)).parent)
+
+    def _finish(self) -> None:
+        assert self._file is not None
+        self._file.flush()
+        if self.place is not None:
+            target = Path(os.path.realpath(self.path))
+            with contextlib.suppress(FileNotFoundError):
+                self.place.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.fsync(self._file.fileno())
+            exit_if_requested()
+            if not system.can_lock():  # there an open file cannot be renamed; elsewhere it stays locked
+                self._file.close()
+            system.replace(self.place, target)
+        self._file.close()
 
     def abandon(self) -> None:
         """Give up: what was there before stays, and an :func:`unfinished` file if the run can be resumed."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
-from giftrl.domains.base import Vector, norm, water_fill
+from giftrl.domains.contract import Vector, norm, water_fill
 from giftrl.errors import Incompatible
 from giftrl.regularizers.potentials import Diagonal, FullQuadratic, NegativeEntropy, Potential, SquaredPNorm, power_link
 

@@ -1,4 +1,10 @@
-"""The command line, ``giftrl``. Each command has its own file, which is imported when the command is called."""
+"""The command line, ``giftrl``.
+
+:mod:`giftrl.cli.commands` has the list of commands, whose modules are imported when they are called, and turns errors
+into messages (:mod:`giftrl.cli.messages`). :mod:`giftrl.cli.options` has options that commands share,
+:mod:`giftrl.cli.terminal` streams, signals, progress bars and tables, and :mod:`giftrl.cli.training_run` the runs of
+``giftrl train``.
+"""
 
 import atexit
 import gc
@@ -10,10 +16,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line. Ctrl-C ends it quietly, while it is being imported too."""
-    # Nothing here is worth a second thread of linear algebra: threads would only wait for each other, and the last bits
-    # of sums would depend on the number of processors. It must be said before NumPy is imported.
+    # A second thread of linear algebra would not pay here, and the last bits of sums would depend on the number of
+    # processors. NumPy reads this variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    atexit.register(gc.freeze)  # what is left goes with the process: no need to look for cycles in it once more
+    atexit.register(gc.freeze)  # no need to look for cycles at the end of the process
     try:
         from giftrl.cli.commands import main as run
         from giftrl.cli.terminal import take_signals, take_streams

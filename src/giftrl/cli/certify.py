@@ -18,6 +18,7 @@ from giftrl.cli.options import (
     quiet_option,
     reading_of,
 )
+from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
 
 
 @click.command("certify")
@@ -95,7 +96,6 @@ def certify_command(
       giftrl certify --weights vw.txt --loss logistic clicks.vw
     """
     begun = time.perf_counter()
-    from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
     from giftrl.training.certification import certify, in_words, rows_for_model, values_of
     from giftrl.training.external_weights import rows_for_weights
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from giftrl.cli.terminal import print_table
+from giftrl.cli.terminal import Bar, print_table, standard_error
+from giftrl.errors import UnknownName
 
 
 @click.command("demo")
@@ -31,7 +32,6 @@ def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
     come with scikit-learn. It ends in a page with a picture of both, what each run proves, and the paper's figures.
     This takes about a minute once the loops are compiled, and about two and a half where they are not.
     """
-    from giftrl.errors import UnknownName
     from giftrl.samples import SAMPLES
 
     if listed:
@@ -50,12 +50,11 @@ def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
 
 
 def _tour(folder: Path) -> None:
-    from giftrl.cli.terminal import Bar, standard_error
-    from giftrl.tour import NAMES, last_lines, short_table, steps, tour
+    from giftrl.tour import TOUR_NAMES, last_lines, short_table, steps, tour
 
     begun = time.perf_counter()
     click.echo(
-        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(NAMES)} data sets\n"
+        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(TOUR_NAMES)} data sets\n"
         "that come with scikit-learn. This takes about a minute, and longer where loops are to be compiled.\n"
     )
     with Bar(standard_error(False), steps=steps()) as bar:

@@ -9,7 +9,11 @@ from typing import Any
 
 import click
 
+from giftrl.cli.messages import in_rows
 from giftrl.cli.options import certificate_option, check_files, radius_option
+from giftrl.cli.terminal import decimals, json_text, proving, standard_error, standard_output
+from giftrl.errors import InvalidInput
+from giftrl.files import write
 
 
 @click.command("inspect")
@@ -42,7 +46,6 @@ def inspect_command(
     """
     import numpy as np
 
-    from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
     from giftrl.reports.figures import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.summary import best_losses, largest_weights, summary_of
@@ -79,8 +82,6 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.messages import in_rows
-    from giftrl.cli.terminal import decimals
     from giftrl.cli.training_run import within_norm
     from giftrl.training.summary import certified_in_words
 
@@ -122,7 +123,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     proofs = [
         (
             "this model's" if each.scale == 1.0 else f"{each.scale:g} times that",
-            *_proved(each, decimals),
+            *_proved(each),
             f"{each.rows_kept:,} of {each.rows:,}",
         )
         for each in best
@@ -147,7 +148,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     console.print("\n".join(lines), markup=False)
 
 
-def _proved(best: Any, decimals: Any) -> tuple[str, str, str]:
+def _proved(best: Any) -> tuple[str, str, str]:
     """The average loss, its lower bound, and the gap between them; a dash if there is no bound."""
     if not best.lower_bound > best.least:
         return decimals(best.average_loss), "-", "-"
@@ -170,9 +171,6 @@ def _bar(value: float, largest: float, blocks: int) -> str:
 def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     import numpy as np
     from matplotlib.figure import Figure
-
-    from giftrl.errors import InvalidInput
-    from giftrl.files import write
 
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))

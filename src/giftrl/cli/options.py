@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from giftrl.files import check_outputs
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The most classes of --labels; each has a weight for every feature.
@@ -60,7 +62,6 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
     Sources under "data" may be globs and directories.
     """
-    from giftrl.files import check_outputs
     from giftrl.streams.sources.source import find_sources
 
     if "data" in read:

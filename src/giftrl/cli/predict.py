@@ -6,6 +6,9 @@ from typing import Any
 import click
 
 from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
+from giftrl.cli.terminal import counted
+from giftrl.errors import Incompatible
+from giftrl.files import Output
 
 
 @click.command("predict", cls=VowpalWabbitHints)
@@ -74,8 +77,6 @@ def predict_command(
         standard_output,
     )
     from giftrl.config.predictor import link_of
-    from giftrl.errors import Incompatible
-    from giftrl.files import Output
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
@@ -94,11 +95,7 @@ def predict_command(
     trained.features.freeze()
     auditor = Audit(trained) if audit else None
     features = trained.features if auditor is None else auditor.features
-    reader = Reader(
-        data, features, schema=trained.schema, interactions=settings.interactions,
-        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
-        labels=settings.label_names, **reading,
-    )  # fmt: skip
+    reader = Reader(data, features, schema=trained.schema, **settings.reader_options(), **reading)
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else Output(output).open_in(opened)
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
@@ -131,8 +128,6 @@ def predict_command(
 
 def _say(reader: Any) -> None:
     """Say what matched nothing, and how many rows were skipped."""
-    from giftrl.cli.terminal import counted
-
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)
     if reader.rejected:

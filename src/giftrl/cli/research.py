@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from giftrl.cli.options import check_files, format_option, quiet_option
-from giftrl.cli.terminal import print_table
+from giftrl.cli.terminal import Bar, counted, print_table, standard_error
+from giftrl.errors import InvalidInput, require
 
 
 @click.command("reproduce")
@@ -51,8 +52,6 @@ def reproduce_command(
       giftrl reproduce
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
-    from giftrl.cli.terminal import Bar, standard_error
-    from giftrl.errors import InvalidInput
     from giftrl.paper import pages
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.experiments import ReproductionPlan, reproduce
@@ -147,8 +146,6 @@ def sweep_command(
       giftrl sweep covtype.gz --repetitions 64 --cluster auto
     """
     from giftrl import regularizers, schedules
-    from giftrl.cli.terminal import Bar, counted, standard_error
-    from giftrl.errors import require
     from giftrl.reports.figures import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
     from giftrl.sweeps.sweep_page import BEST_BETA_COLUMNS, best_betas, write_sweep
@@ -235,7 +232,6 @@ def show() -> None:
 @click.option("--unchecked", is_flag=True, help="Keep a file even if its fingerprint is wrong.")
 def get(names: tuple[str, ...], folder: Path | None, site: str | None, unchecked: bool) -> None:
     """Download the data sets NAMES, or all of them with 'all'. Files that are already there are verified and kept."""
-    from giftrl.cli.terminal import Bar, standard_error
     from giftrl.datasets import REGISTRY, SITE
     from giftrl.datasets import get as fetch
 

@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from giftrl.cli.options import quiet_option
+from giftrl.errors import GiftrlError, require
+from giftrl.files import uninterrupted
 
 
 @click.command("serve")
@@ -75,9 +77,7 @@ def serve_command(
     rows. After a crash, the service goes on from the last acknowledged request. Ctrl-C and SIGTERM
     let waiting requests finish; the exit status is then 0.
     """
-    from giftrl.errors import GiftrlError, require
-    from giftrl.files import uninterrupted
-    from giftrl.service.limits import Limits, Tokens, read_tokens
+    from giftrl.service.request_limits import Limits, Tokens, read_tokens
 
     try:
         with uninterrupted():  # Python 3.11 makes an error of the exception of a signal while a class is made

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from giftrl.cli.messages import in_lines, notes
 from giftrl.cli.options import (
     check_files,
     feature_options,
@@ -18,6 +19,7 @@ from giftrl.cli.options import (
     reading_of,
     schema_option,
 )
+from giftrl.cli.terminal import Bar, standard_error
 
 
 @click.command("convert")
@@ -51,8 +53,6 @@ def convert_command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
-    from giftrl.cli.messages import in_lines, notes
-    from giftrl.cli.terminal import Bar, standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.label_names import LabelNames, listed
     from giftrl.streams.names.features import Dictionary
@@ -143,7 +143,6 @@ def warmup_command(
       giftrl warmup --loss quantile --regularizer adagrad --arrays
       giftrl warmup --loss logistic --regularizer auto --workers
     """
-    from giftrl.cli.terminal import Bar, standard_error
     from giftrl.config import AUTO
     from giftrl.training import Settings
 

@@ -1,4 +1,4 @@
-"""What a compiled loop depends on of its arguments: their kind, as text, and their values, as bytes.
+"""Arguments of compiled loops: their kinds, as text, and their values, as bytes.
 
 A loop that is kept in a file has one entry, ``int32 entry(int64 *slots, int64 *result)``. The slots are the leaves of
 the nested tuples of arguments, eight bytes each. An array is the address of its NumPy object, in which the entry finds
@@ -24,7 +24,7 @@ class Unknown(Exception):
 
 
 def spell(value: Any) -> str:
-    """What the compiled form of a loop depends on of a value, in words that mean the same in every process.
+    """The kind of a value, on which the compiled form of a loop depends, as text that is equal in every process.
 
     Classes are named with their module: a user's own ``Logistic`` is not ours.
 
@@ -65,18 +65,18 @@ LAYOUT = 0x1 | 0x2 | 0x100 | 0x400
 
 
 def kind_of(value: Any) -> Any:
-    """What the type that Numba gives a value depends on. Asking Numba itself takes longer than a small batch."""
+    """A key of the type that Numba gives a value. Asking Numba itself takes longer than a small batch."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num & LAYOUT
     if isinstance(value, tuple):
         return type(value), *[kind_of(part) for part in value]
-    return value.kind if type(value) is Held else type(value)
+    return value.kind if type(value) is PackedArgument else type(value)
 
 
-class Held:
+class PackedArgument:
     """An argument that stays the same from call to call, taken apart once; what is in its arrays may change.
 
-    >>> held = Held((1, 2.5))
+    >>> held = PackedArgument((1, 2.5))
     >>> struct.unpack("qd", held.packed), packer((held,))((held,)) == held.packed
     ((1, 2.5), True)
     """
@@ -94,9 +94,9 @@ class Held:
 _kinds: dict[Any, object] = {}  # one object for each kind that was held: it is found faster than a tuple
 
 
-def unheld(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments as a loop takes them."""
-    return tuple(each.value if isinstance(each, Held) else each for each in args)
+    return tuple(each.value if isinstance(each, PackedArgument) else each for each in args)
 
 
 def packer(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bytes]:
@@ -125,7 +125,7 @@ def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) ->
         parts = [_pattern(part, names, leaves) for part in value]
         return f"({', '.join(parts)}{',' if parts else ''})"
     name = f"v{next(names)}"
-    if isinstance(value, Held):
+    if isinstance(value, PackedArgument):
         leaves.append((f"{name}.packed", f"{len(value.packed)}s"))
         return name
     if isinstance(value, np.ndarray):
@@ -139,7 +139,7 @@ def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) ->
 
 
 def addresses_are_known() -> bool:
-    """Whether an object's address is its id, and the fields of an array lie where they are expected."""
+    """True if an object's address is its id, and the fields of an array lie in the expected places."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
         return False
     array = np.zeros((2, 3), np.float32)
@@ -154,7 +154,7 @@ _NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
 
 
 class Place(NamedTuple):
-    """Where an entry begins in memory, and how each number of its result is packed; in brackets for a tuple."""
+    """The address of an entry, and the packing of each number of its result; in brackets for a tuple."""
 
     address: int
     result: str
@@ -200,6 +200,6 @@ class Entry:
 
     def _fail(self, status: int) -> None:
         raise RuntimeError(
-            f"the compiled loop {self._name} ended with status {status}, as it does where it would raise an error or "
+            f"the compiled loop {self._name} ended with status {status}, as it does if it would raise an error or "
             "has no memory for an array; set GIFTRL_PLAIN=1 to see the error"
         )

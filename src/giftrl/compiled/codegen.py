@@ -96,7 +96,7 @@ def _choosing(function: Any, where: Any = None) -> Callable[..., Any]:
 
 
 def _method(operation: Any) -> Callable[..., Any]:
-    """What Numba compiles for an operation on a member: the method of its class, or the fallback."""
+    """The compiled form of an operation on a member: the method of its class, or the fallback."""
 
     def choose(member: Any, *args: Any) -> Any:
         cls = getattr(member, "instance_class", None)
@@ -106,14 +106,14 @@ def _method(operation: Any) -> Callable[..., Any]:
 
 
 def _brings(member: Any, name: Any) -> Any:
-    """What Numba compiles for ``brings``: a constant."""
+    """The compiled form of ``brings``: a constant."""
     if not isinstance(name, types.StringLiteral):
         return None
     answer = hasattr(member.instance_class, name.literal_value)
     return lambda member, name: answer  # noqa: ARG005
 
 
-# From a loop in plain Python to an object file, by way of Numba; imported where a loop must be compiled.
+# From a loop in plain Python to an object file, by way of Numba; imported when a loop must be compiled.
 
 WORD, DOUBLE, ADDRESS = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
 

@@ -1,6 +1,6 @@
 """The one door to compiled code: :func:`ready` turns a loop in plain Python into a compiled one.
 
-A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only where one must be
+A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only when one must be
 compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled import object_files
-from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unheld
+from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unpacked
 from giftrl.compiled.digest import digest, with_parts
 from giftrl.compiled.object_files import target
 
@@ -57,7 +57,7 @@ class PlainLoop:
 
     def __call__(self, *args: Any) -> Any:
         with np.errstate(all="ignore"):
-            return self.loop(*unheld(args))
+            return self.loop(*unpacked(args))
 
     def bind(self, *args: Any) -> Callable[[], Any]:
         """The loop with arguments that are the same in every call, though what is in their arrays may change."""
@@ -96,13 +96,13 @@ class CompiledLoop:
         with _lock:
             if kind not in self._kernels:
                 try:
-                    self._kernels[kind] = Entry(self._place(unheld(args)), args, self.loop.__name__)
+                    self._kernels[kind] = Entry(self._place(unpacked(args)), args, self.loop.__name__)
                 except Unknown:
                     self._kernels[kind] = NumbaLoop(self.loop, self.counted)
             return self._kernels[kind]
 
     def _place(self, args: tuple[Any, ...]) -> Place:
-        """Where the entry for these arguments is. Kinds that differ in what does not matter have one entry."""
+        """The entry for these arguments. Kinds that differ only in what does not matter share one."""
         if not addresses_are_known():
             raise Unknown("arrays in this Python")
         loop, (fingerprint, lasting) = self.loop, digest(self.loop, args)
@@ -129,7 +129,7 @@ class CompiledLoop:
         return place
 
     def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[object_files.Code, Place]:
-        """The object file of the loop, and where its entry is now."""
+        """The object file of the loop, and the address of its entry."""
         say(describe(self.loop, args))
         from giftrl.compiled.codegen import emit
 
@@ -147,10 +147,10 @@ class NumbaLoop:
         self._call = _with_numba(loop, counted)
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
-        return self._call(unheld(args))
+        return self._call(unpacked(args))
 
     def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
-        return partial(self._call, unheld(args))
+        return partial(self._call, unpacked(args))
 
 
 @cache
@@ -177,7 +177,7 @@ USUAL = 4
 #: Where the classes are that a person knows.
 TOLD = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
 
-#: Whether to say that something is compiled: True, False, or None for where standard error is a terminal.
+#: Report what is compiled: True, False, or None to report if standard error is a terminal.
 speaking: list[bool | None] = [None]
 
 
@@ -189,7 +189,7 @@ def say(text: str) -> None:
 
 
 def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """What is compiled, for which members, and how long it takes.
+    """A line about the loop that is compiled, its members, and the time it takes.
 
     >>> from giftrl.losses import Logistic
     >>> describe(say, (Logistic(), 1.0))

@@ -33,7 +33,7 @@ COARSE = 50_000_000
 def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
     """A digest of all that a loop over these members is made of, and whether the compiled loop may be kept on disk.
 
-    It may not where another process could import something else under the same name: a class typed into a console, a
+    It may not if another process could import something else under the same name: a class typed into a console, a
     function without a file, or a file that was written after this process began, and so perhaps after it was imported.
 
     >>> from giftrl.ops.scalar import sigmoid
@@ -136,7 +136,7 @@ def _spelled(value: Any) -> str:
 
 
 def _settled(file: str) -> bool:
-    """Whether a file is there, and as it was when this process began."""
+    """True if a file exists, and is as it was when this process began."""
     try:
         return Path(file).stat().st_mtime_ns < BEGUN - COARSE
     except OSError:
@@ -148,7 +148,7 @@ def _package(value: Any) -> str:
 
 
 def _can_be_imported(cls: type[Any]) -> bool:
-    """Whether another process finds this class under its name."""
+    """True if another process finds this class under its name."""
     if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
         return False
     return getattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0], None) is not None

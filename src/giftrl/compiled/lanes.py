@@ -7,8 +7,8 @@ checking that takes longer than the step.
 
 Both sides of an operator must have the same type, and so must the arguments of a function, each of them lanes or one
 number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both. The
-number of lanes is given by the class of ``side``: its method ``lanes`` returns a constant, which the compiler calls
-without an object, before any exists.
+class of ``side`` gives the number of lanes: its method ``lanes`` returns a constant, which the compiler calls without
+an object, before any exists. Compiled, one lane is a plain number.
 """
 
 import math
@@ -87,7 +87,7 @@ def clip(v: Any, most: Any) -> Any:
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two numbers in each lane, and b where one of them is NaN.
+    """The larger of two numbers in each lane, and b if one of them is NaN.
 
     >>> maximum(np.array([1.0, 3.0]), 2.0)
     array([2., 3.])
@@ -96,7 +96,7 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two numbers in each lane, and b where one of them is NaN.
+    """The smaller of two numbers in each lane, and b if one of them is NaN.
 
     >>> minimum(np.array([1.0, 3.0]), 2.0)
     array([1., 2.])
@@ -133,7 +133,7 @@ def total(v: Any) -> Any:
     >>> float(total(np.array([1.0, 2.0, 4.0])))
     7.0
     """
-    return v.sum()
+    return v.sum() if isinstance(v, np.ndarray) else v
 
 
 def least(v: Any) -> Any:
@@ -142,11 +142,11 @@ def least(v: Any) -> Any:
     >>> float(least(np.array([2.0, 1.0, 4.0])))
     1.0
     """
-    return v.min()
+    return v.min() if isinstance(v, np.ndarray) else v
 
 
 def put(v: Any, k: int, number: Any) -> Any:
-    """The lanes with a number in place of lane k; quick where k is a constant.
+    """The lanes with a number in place of lane k; quick if k is a constant.
 
     >>> put(np.array([1.0, 2.0]), 1, 5.0)
     array([1., 5.])
@@ -157,7 +157,7 @@ def put(v: Any, k: int, number: Any) -> Any:
 
 
 def get(v: Any, k: int) -> Any:
-    """Lane k; quick where k is a constant.
+    """Lane k; quick if k is a constant.
 
     >>> float(get(np.array([1.0, 2.0]), 1))
     2.0

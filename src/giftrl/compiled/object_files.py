@@ -252,13 +252,13 @@ def path_of(symbol: str) -> Path:
 
 
 def _ours(status: os.stat_result) -> bool:
-    """Whether a file is of this user or of the administrator alone: machine code of anybody else is not run."""
+    """True if a file belongs to this user or to the administrator: machine code of anybody else is not run."""
     owners = trusted_users()
     return not owners or (status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def trusted_users() -> tuple[int, ...]:
-    """The numbers of this user and of the administrator; none where files have no owner."""
+    """The numbers of this user and of the administrator; none if files have no owner."""
     return (0, os.getuid()) if hasattr(os, "getuid") else ()
 
 
@@ -292,7 +292,7 @@ def find_shipped(symbol: str, key: str) -> Place | None:
 
 @functools.cache
 def _opened() -> tuple[dict[str, Any], Any]:
-    """The index and the library; an empty index where there is none, or where this system cannot load it."""
+    """The index and the library; an empty index if there is none, or if this system cannot load it."""
     try:
         index = json.loads((SHIPPED_FOLDER / INDEX).read_text(encoding="utf-8"))
         return index, ctypes.CDLL(str(SHIPPED_FOLDER / LIBRARY))

@@ -68,7 +68,7 @@ def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def brings(member: object, name: str) -> bool:
-    """Whether a member has its own method for an operation.
+    """True if a member has its own method for an operation.
 
     >>> brings(1.5, "is_integer"), brings(1.5, "prox")
     (True, False)

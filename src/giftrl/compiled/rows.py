@@ -1,4 +1,6 @@
-"""Whether a row names a feature twice: learners would update it twice from the same old value.
+"""Batches of rows, sparse or dense, as loops read them; and matrices that name each feature once a row.
+
+Learners would update a feature that a row names twice from the same old value both times.
 
 The order of the features in a row does not matter to any learner, so a matrix whose rows are not sorted is used as it
 is: no copy, no sort.
@@ -15,10 +17,10 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-#: How many places the first table has at most: it is made in microseconds, and stays in the processor's cache.
-SMALL = 1 << 16
+#: The most places of the first table: it is made in microseconds, and stays in the processor's cache.
+FIRST_TABLE_PLACES = 1 << 16
 #: The most features for which there is a table; beyond, there is hardly memory for a learner.
-MOST = 1 << 31
+MAX_FEATURES = 1 << 31
 #: The attribute of matrices that are known to name each feature once a row. Users' own matrices never have it.
 MARK = "_each_feature_once"
 
@@ -46,7 +48,7 @@ def repeating_row(indices: Any, indptr: Any, start: int, table: Any) -> int:
 
 
 def names_twice(indices: NDArray[Any], indptr: NDArray[Any], features: int, *, compiled: bool = True) -> bool:
-    """Whether a row of a CSR matrix with so many features, at most :data:`MOST`, names one of them twice.
+    """True if a row of a CSR matrix with so many features, at most :data:`MAX_FEATURES`, names one of them twice.
 
     A small table comes first. Where features share places in it, the rows from the first that needs it on are looked at
     with a place for each feature, which takes at most twice the memory of the smallest learner of these features.
@@ -59,7 +61,7 @@ def names_twice(indices: NDArray[Any], indptr: NDArray[Any], features: int, *, c
     indices = np.require(indices, np.int32, ["C", "W"])
     indptr, row = indptr.astype(np.int64), 0
     enough = 1 << max(0, features - 1).bit_length()
-    for places in sorted({min(SMALL, enough), enough}):
+    for places in sorted({min(FIRST_TABLE_PLACES, enough), enough}):
         row = int(ready(repeating_row, compiled)(indices, indptr, row, np.zeros(places, np.uint32)))
         if row == len(indptr) - 1:
             return False
@@ -74,7 +76,7 @@ def each_once(x: Any, *, compiled: bool = True) -> Any:
     """
     if not hasattr(x, "indptr") or hasattr(x, MARK) or x.has_canonical_format:
         return x
-    if x.shape[1] > MOST or names_twice(x.indices, x.indptr, x.shape[1], compiled=compiled):
+    if x.shape[1] > MAX_FEATURES or names_twice(x.indices, x.indptr, x.shape[1], compiled=compiled):
         x = x.copy()
         x.sum_duplicates()
         return x
@@ -89,19 +91,19 @@ def mark(x: Any) -> Any:
 
 # Batches of examples: rows of features, sparse or dense, which loops read in one and the same way.
 
-#: How many entries ahead the memory of a feature is prefetched.
-AHEAD = 64
+#: The memory of a feature is prefetched so many entries ahead.
+PREFETCH_DISTANCE = 64
 
 
 @operation
 def begin(rows: Any, i: int) -> int:
-    """Where the entries of row i begin in ``rows.data``."""
+    """The first entry of row i in ``rows.data``."""
     raise Incompatible("rows must bring begin(self, i); add that method to their class")
 
 
 @operation
 def end(rows: Any, i: int) -> int:
-    """Where the entries of row i end in ``rows.data``."""
+    """The end of the entries of row i in ``rows.data``."""
     raise Incompatible("rows must bring end(self, i); add that method to their class")
 
 
@@ -119,7 +121,7 @@ def longest(rows: Any) -> int:
 
 @operation
 def coming(rows: Any, i: int, k: int) -> int:
-    """The feature to prefetch at entry k: one that comes a little later, or k's own where prefetching gains nothing."""
+    """The feature to prefetch at entry k: one that comes a little later, or k's own if prefetching gains nothing."""
     return column(rows, i, k)
 
 
@@ -145,7 +147,7 @@ class CSR(NamedTuple):
         return np.uint64(self.indices[k])  # type: ignore[return-value]
 
     def coming(self, i: int, k: int) -> int:
-        later = min(k + np.uint64(AHEAD), np.uint64(len(self.indices) - 1))
+        later = min(k + np.uint64(PREFETCH_DISTANCE), np.uint64(len(self.indices) - 1))
         return np.uint64(self.indices[later])  # type: ignore[return-value]
 
 
@@ -172,8 +174,8 @@ Rows = CSR | Dense
 
 #: The types of numbers that loops take as they are.
 REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-#: Up to this many numbers are few.
-FEW = 64
+#: Up to this many numbers, Python's own sum is quicker than NumPy's.
+MAX_NUMBERS_TO_SUM_IN_PYTHON = 64
 
 
 def slice_rows(rows: Rows, first: int, last: int) -> Rows:
@@ -184,7 +186,7 @@ def slice_rows(rows: Rows, first: int, last: int) -> Rows:
 
 
 def all_finite(numbers: NDArray[Any]) -> bool:
-    """Whether no number is NaN or infinite.
+    """True if no number is NaN or infinite.
 
     The sum of finite numbers is finite, unless it overflows: to add is quicker than to test every number. For a few
     numbers, Python's own sum is quicker than NumPy's.
@@ -192,7 +194,7 @@ def all_finite(numbers: NDArray[Any]) -> bool:
     >>> all_finite(np.array([1e200, 1.0])), all_finite(np.array([math.nan, 1.0]))
     (True, False)
     """
-    if numbers.size <= FEW:
+    if numbers.size <= MAX_NUMBERS_TO_SUM_IN_PYTHON:
         total = sum(numbers.tolist())
     else:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -239,9 +241,9 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
 
 
 def _longest_row(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[np.int64], dimension: int) -> int:
-    """The number of entries in the longest row. Raise where an entry is beyond the matrix: loops would leave it, too.
+    """The number of entries in the longest row. Refuse an entry beyond the matrix: loops would leave it, too.
 
-    SciPy looks for that only where it is asked to.
+    SciPy looks for that only if it is asked to.
     """
     sizes = indptr[1:] - indptr[:-1]
     inside = indptr[0] >= 0 and indptr[-1] <= min(len(data), len(indices)) and (len(sizes) == 0 or sizes.min() >= 0)

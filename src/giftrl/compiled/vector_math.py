@@ -20,8 +20,8 @@ BIAS, BITS_OF_ROOT = 1023, 0x3FE6A09E667F3BCD
 def alike(kinds: Any) -> Any:
     """The types of the arguments of an operation lane by lane, of which the result has the first that is a vector.
 
-    None where a number beside a vector has another type than its lanes: a compiler and plain Python would disagree
-    about the result. Numbers alone become float64 where they are not all float32.
+    None if a number beside a vector has another type than its lanes: a compiler and plain Python would disagree
+    about the result. Numbers alone become float64 unless they are all float32.
     """
     vector = next((kind for kind in kinds if isinstance(kind, Vector)), None)
     if vector is None:
@@ -44,7 +44,7 @@ def lane_by_lane(kinds: Any, compute: Any) -> Any:
 
 
 def of_two(compute: Any) -> Any:
-    """What a compiled loop calls for an operation on two vectors, or on a vector and a number of its type."""
+    """The compiled form of an operation on two vectors, or on a vector and a number of its type."""
 
     @intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
@@ -54,7 +54,7 @@ def of_two(compute: Any) -> Any:
 
 
 def of_one(compute: Any) -> Any:
-    """What a compiled loop calls for an operation on one vector or number."""
+    """The compiled form of an operation on one vector or number."""
 
     @intrinsic
     def apply(typing: Any, v: Any) -> Any:
@@ -115,7 +115,7 @@ def mantissa_of(builder: Any, v: Any) -> Any:
 
 
 def reduction(join: Any) -> Any:
-    """What a compiled loop calls to join all lanes to one number, halves with halves.
+    """The compiled form of joining all lanes to one number, halves with halves.
 
     Where the lanes are no power of two, the smaller pieces join when the largest is folded to their size.
     """
@@ -166,7 +166,7 @@ def get_lane(typing: Any, v: Any, k: Any) -> Any:
 
 
 def has_vector(*kinds: Any) -> bool:
-    """Whether an operator has vectors and numbers of their type: for other types Numba has the operator itself."""
+    """True for vectors and numbers of their type: for other types Numba has the operator itself."""
     return any(isinstance(kind, Vector) for kind in kinds) and alike(kinds) is not None
 
 

@@ -54,7 +54,7 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def pieces(count: int) -> list[tuple[int, int]]:
-    """Where so many lanes are taken apart into powers of two, largest first: from which lane on, and how many.
+    """Pieces of so many lanes that are powers of two, largest first: the first lane, and the number of lanes.
 
     LLVM keeps no vector of another length whole, not even between memory and registers.
     """
@@ -249,7 +249,7 @@ def scratch_type(context: Any) -> Any:
 
 
 def scratch_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """``lanes.scratch``. It is no intrinsic: where references are not counted, no function may return a new array."""
+    """``lanes.scratch``. It is no intrinsic: without counts of references no function may return a new array."""
     rows, count = lanes.SCRATCH_ROWS, count_of(signature.args[0])
     word, size = context.get_value_type(types.intp), 8 * rows * count
     memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), rows * count))

@@ -15,7 +15,7 @@ from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.names import Names
+from giftrl.ops.lookup import Names
 from giftrl.ops.vector_loss import multiclass
 
 #: The beta of the mixture, which chooses its own rates.

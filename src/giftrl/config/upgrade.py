@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import state as now
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.combination import UNCOMPARED
-from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.full_matrix import nothing_late
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.mixture import Mixture
 from giftrl.mixtures.scale_row import quick_scale
-from giftrl.mixtures.state import LINE, blocks
+from giftrl.mixtures.state import CACHE_LINE, blocks
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -56,7 +56,7 @@ def arrays_of_now(learner: Any, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     if "features.x" not in state and "features.record" in state:
         state |= _feature_arrays(learner, state["features.record"])
     if "matrix.inverse" in state and "matrix.late" not in state:
-        state |= {f"matrix.{name}": array for name, array in nothing_late(learner.matrix.inverse)._asdict().items()}
+        state["matrix.late"], state["matrix.waiting"] = nothing_late(learner.matrix.inverse)
     sums = state.get("mixing.sums")
     if learner.classes is None and sums is not None and sums.shape == (UNCOMPARED + 1,):
         state["mixing.sums"] = np.append(sums, [0.0, 0.0 if learner.pieces.margin else math.inf])
@@ -70,7 +70,7 @@ def _feature_arrays(learner: Mixture, old: NDArray[np.float64]) -> Arrays:
     if old.dtype != np.float64 or old.ndim != 2 or old.shape[1] * 8 != total * np.dtype(dtype).itemsize:
         return {}
     weights = np.ascontiguousarray(old).view(dtype)
-    record, x = np.zeros((len(old), now.RECORD)), blocks(len(old), places.total, dtype)
+    record, x = np.zeros((len(old), now.RECORD_WIDTH)), blocks(len(old), places.total, dtype)
     dense = old[:, DENSE_PLACE] > 0.0
     record[:, now.SCALE], record[:, now.CENTRE] = old[:, SCALE], old[:, CENTRE]
     record[:, now.COUNT], record[:, now.DENSE_PLACE] = np.where(dense, old[:, COUNT], 0.0), old[:, DENSE_PLACE]
@@ -93,7 +93,7 @@ def _old_columns(classes: int | None, experts: int, dtype: Any) -> tuple[int, in
     if classes is None:
         return 12, 16, 24, 32
     size = np.dtype(dtype).itemsize
-    line, curve = LINE // size, (THETA + classes) * 8 // size
+    line, curve = CACHE_LINE // size, (THETA + classes) * 8 // size
     first = -(-(curve + 3) // line) * line
     coin = first + classes * experts
     return curve, first, coin, -(-(coin + 3 * classes) // line) * line

@@ -392,10 +392,7 @@ class ShardRows:
         columns = reading.columns if file.delimiter is None else reading.columns._replace(delimiter=file.delimiter)
         yield from Reader(
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
-            interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
-            constant=settings.constant, on_error=reading.on_error, labels=settings.label_names,
-            accepts=settings.accepts, expected=settings.expected, hints=partial(settings.hints, can_add=False),
-            no_base=settings.no_base, start=start, background=False,
+            on_error=reading.on_error, start=start, background=False, **settings.reader_options(learn=True),
         )  # fmt: skip
 
     def _advance(self) -> bool:

@@ -6,13 +6,13 @@ Ball(radius=2.0)
 """
 
 from giftrl.domains.ball import Ball
-from giftrl.domains.base import Domain
 from giftrl.domains.box import Box
+from giftrl.domains.contract import Domain
 from giftrl.domains.l1_ball import L1Ball
 from giftrl.domains.non_negative import NonNegative
 from giftrl.domains.simplex import Simplex
 from giftrl.domains.whole_space import WholeSpace
-from giftrl.ops.names import Names
+from giftrl.ops.lookup import Names
 
 #: Every domain by the name that users write.
 BY_NAME = Names(

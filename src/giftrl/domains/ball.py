@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from giftrl.domains.base import Domain, Vector, norm
+from giftrl.domains.contract import Domain, Vector, norm
 from giftrl.errors import require_positive
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from giftrl.domains.base import Vector
+from giftrl.domains.contract import Vector
 from giftrl.errors import require
 
 

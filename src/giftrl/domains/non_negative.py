@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Domain, Vector
+from giftrl.domains.contract import Domain, Vector
 
 
 @dataclass(frozen=True)

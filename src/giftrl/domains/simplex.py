@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Domain, Vector, water_fill
+from giftrl.domains.contract import Domain, Vector, water_fill
 from giftrl.errors import require_positive
 
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from giftrl.domains.base import Domain, Vector
+from giftrl.domains.contract import Domain, Vector
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Evidence, RowReservoir
 from giftrl.certificates.reservoir import as_budget
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
 from giftrl.errors import Incompatible, InvalidInput, require
@@ -61,13 +61,17 @@ class OneRow:
     def __init__(self, rows: Rows, desk: Any = None) -> None:
         self.values, self.width = rows.data, len(rows.data)
         self.label, self.weight, self.score = np.zeros(1), np.ones(1), np.zeros((1, 1))
-        self.rows, self.scores, self.desk = Held(rows), Held(self.score), None if desk is None else Held(desk)
-        self.prediction = Held(self.score[0])
+        self.rows, self.scores, self.desk = (
+            PackedArgument(rows),
+            PackedArgument(self.score),
+            None if desk is None else PackedArgument(desk),
+        )
+        self.prediction = PackedArgument(self.score[0])
         self.bound_to: Any = None  # the parts of the learner that both calls use
         self.learn: Callable[[], Any] | None = None
         self.predict: Callable[[], Any] | None = None
         self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
-        self.batch = Held(Batch(rows, self.label.reshape(1, 1), self.weight, self.score))
+        self.batch = PackedArgument(Batch(rows, self.label.reshape(1, 1), self.weight, self.score))
         self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
         self.keep: Callable[[], Any] = _keep_nothing
 

@@ -1,4 +1,4 @@
-"""What the compiled learners of linear models share: parts that go together, stored coordinates, certificates."""
+"""The base of learners with a fixed beta: parts that go together, stored coordinates, certificates."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate, Evidence, RowReservoir
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.base import Batch, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 class Engine:
-    """What learners of one model, of many and of K classes have in common: the parts, what is stored, what is checked.
+    """The base of learners of one model, of many, and of K classes: their parts, stored numbers, and checks.
 
     ``coordinates`` has a row for each feature, and ``states`` one for each model (:mod:`giftrl.kernels.scalar_round`).
     """
@@ -105,7 +105,7 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, Held)}
+        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, PackedArgument)}
         return kept | {"coordinates": NonzeroRows.of(self.coordinates)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -118,17 +118,17 @@ class Engine:
 
     @property
     def x(self) -> Array:
-        """The point x_t, with a column for each model or class where there are several."""
+        """The point x_t, with a column for each of several models or classes."""
         return self.weights_of(slice(None))
 
     @property
     def sound(self) -> bool:
-        """Whether every number is finite, so that the state can be restored."""
+        """True if every number is finite, so that the state can be restored."""
         return all(bool(np.isfinite(array).all()) for array in self.own_state().values())
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt. A model that has overflowed learns no more, and the smallest number counts."""
+        """The number of rows learned. A model that has overflowed learns no more, and the smallest number counts."""
         return int(self.states[:, TIME].min()) - 1
 
     @property
@@ -153,12 +153,12 @@ class Engine:
 
 
 class OneLearner(RowLearner, Engine):
-    """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
+    """The base of learners of one model and of K classes: one update, one schedule, one certificate."""
 
     #: What theta of the certificate has more than the stored theta, a column for each score; None where it is 0. After
     #: a merge of learners whose psi is not centred, the stored theta is that of the new point, not minus the sum of z.
     ahead: Array | None = None
-    _held: Held | None = None
+    _held: PackedArgument | None = None
     _made_of: tuple[Any, ...] = ()
 
     def __init__(
@@ -170,12 +170,12 @@ class OneLearner(RowLearner, Engine):
         self.lookahead = check_parts(loss, self.regularizer, self.update, self.schedule)
         self.states = self._start([self.schedule])
 
-    def _parts(self) -> Held:
-        """What the loop is made of, taken apart once."""
+    def _parts(self) -> PackedArgument:
+        """The parts, packed for compiled loops once."""
         made_of = self.loss, self.regularizer, self.update, self.schedule
         if self._held is None or any(map(is_not, self._made_of, made_of)):
             update, schedule = encode_update(self.update), encode_schedule(self.schedule)
-            held = Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+            held = PackedArgument(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
             self._held, self._made_of = held, made_of
         return self._held
 
@@ -236,7 +236,7 @@ class OneLearner(RowLearner, Engine):
         """Learn from a batch; return how many rows there are before one that overflows."""
         raise NotImplementedError
 
-    def _learn_batch(self, batch: Batch | Held, n: int) -> None:
+    def _learn_batch(self, batch: Batch | PackedArgument, n: int) -> None:
         """Learn from n rows."""
         learnt = self._run(self._parts(), batch)
         if learnt == n > 0 and not np.isfinite(self.states).all():
@@ -255,7 +255,7 @@ class OneLearner(RowLearner, Engine):
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself; for K classes a comparator is a matrix like x, flattened by rows."""
+        """The certificate of the run so far; for K classes a comparator is a matrix like x, flattened by rows."""
         return self._certificate(self.states[0], self.theta.reshape(-1), self._evidence(), self.merges > 0)
 
 

@@ -21,13 +21,12 @@ from giftrl.kernels.scalar_round import (
     TOTAL,
     Parts,
     choose,
-    lams,
-    of_model,
 )
 from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
-from giftrl.ops.loss import conjugate, curvature, land_all, slope, value
+from giftrl.ops.loss import conjugate, curvature, land_near, slope, value
 from giftrl.schedules.contract import evidence, known_ahead
+from giftrl.schedules.schedule_codes import lams, of_model
 from giftrl.updates.contract import Lines, minimises, pick_all
 
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
@@ -59,10 +58,9 @@ def choose_all(parts: Parts, count: int, h: float, w: Any, led: bool, bent: bool
             w[SLOPE, m], w[PHI_STAR, m], w[DELTA, m], w[LED, m], w[BEND, m] = 0.0, 0.0, 0.0, w[PHI, m], 0.0
         return
     if minimises(update):
-        land_all(
-            loss, w[START, :count], w[LABEL, :count], w[STEP, :count], w[SLOPE, :count],
-            w[_PICKED, :count], w[LED, :count], w[BEND, :count], w[_WORK : _WORK + 4, :count],
-        )  # fmt: skip
+        for m in range(count):
+            landed = land_near(loss, w[START, m], w[LABEL, m], w[STEP, m], w[P, m])
+            w[SLOPE, m], w[_PICKED, m], w[LED, m], w[BEND, m] = landed
     else:
         lines = Lines(
             w[LABEL, :count], w[P, :count], w[PHI, :count], w[_G, :count], w[START, :count], w[STEP, :count]

@@ -120,7 +120,7 @@ def move_all(parts: Parts, rows: Any, i: int, x: Any, steps: Any, w: Any) -> Non
 
 @formula(fast=True)
 def gammas(parts: Parts, h: float, rows: Any, i: int, x: Any, state: Any, w: Any) -> None:
-    """gamma_t where psi is not centred, and the change of E; as in :func:`giftrl.kernels.row_copy.move_plain`."""
+    """gamma_t of a psi that is not centred, and the change of E."""
     side, psi = parts.side, parts.psi
     a, bend = load(side, w, by.A, 0), load(side, w, by.BEND, 0)
     now, after, one = load(side, state, LAM, 0), load(side, w, by.NEXT, 0), zeros(side) + 1.0

@@ -48,7 +48,7 @@ X, Q, THETA, G = 0, 1, 2, 3
 
 @formula(fast=True)
 def columns(psi: Any) -> int:
-    """How many numbers are stored of each coordinate."""
+    """The number of stored numbers of each coordinate."""
     if not centred(psi):
         return 1 if uniform(psi) else 2
     return 4 if l1_strength(psi) > 0.0 else 3

@@ -1,4 +1,4 @@
-"""Dense rows without their zeros, as sparse ones: a zero costs many models as much as any other number."""
+"""Many linear models in one pass: their groups in memory, and the walk over a row that serves a whole group."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ from giftrl.kernels.loop_coordinate import learn_coordinate
 from giftrl.kernels.loop_row_copy import columns
 from giftrl.kernels.loop_uniform import learn_uniform
 from giftrl.kernels.one_model import learn_one_model, predict_one_model
-from giftrl.kernels.scalar_round import LAM, LOSS, Parts, Schedules
+from giftrl.kernels.scalar_round import LAM, LOSS, Parts
 from giftrl.regularizers.contract import l1_strength
-from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
+from giftrl.schedules.schedule_codes import AnySchedule, Schedules, encode_schedule
 from giftrl.system import zeros
 from giftrl.updates.update_codes import encode_update
 
@@ -32,7 +32,7 @@ BLOCK = 1 << 19
 
 @formula(fast=True)
 def pack(x: Any, dimension: int, data: Any, indices: Any, indptr: Any) -> int:
-    """Write the numbers of rows that are not 0 to ``data``, and where they are; how many the longest row has."""
+    """Write the nonzero numbers of rows and their features; return the length of the longest row."""
     at, longest, width = np.uint64(0), 0, np.uint64(dimension)
     for i in range(len(indptr) - 1):
         first = np.uint64(i) * width
@@ -113,7 +113,7 @@ class Group:
             self.coordinates[: len(old)] = old
 
     def read(self, features: Any) -> NDArray[Any]:
-        """What is stored of some features: their numbers, models, quantities."""
+        """The stored numbers of some features, models and quantities."""
         stored = self.coordinates[features].reshape(-1, self.quantities, self.lanes)
         read: NDArray[Any] = stored.transpose(0, 2, 1)[:, : len(self.models)]
         return read
@@ -143,7 +143,7 @@ class Group:
             predictions[:, self.columns] = made[:, : len(self.models)]
 
     def _arithmetic(self, rows: Rows, states: Array) -> Any:
-        """The type in which s_j/L_j is computed: that of the coordinates, but float64 where float32 might overflow."""
+        """The type in which s_j/L_j is computed: that of the coordinates, but float64 if float32 might overflow."""
         if self.coordinates.dtype == np.float64 or rows.data.size == 0:
             return self.coordinates.dtype
         ordinary = (
@@ -249,7 +249,7 @@ class LinearLearners(Engine):
                 numbers = [encoded[m][1] for m in models]
                 if isinstance(numbers[0], AnySchedule):
                     numbers += numbers[:1] * (side.lanes() - len(models))
-                    schedule = Schedules(numbers[0].code, np.array([each[1:] for each in numbers]).T.copy())
+                    schedule = Schedules(numbers[0].code, np.array([each.numbers for each in numbers]).T.copy())
                 parts = Parts(self.loss, self.regularizer, update, schedule, ahead, side)
                 self.groups.append(Group(models, parts, self.uniform, self.compiled))
 
@@ -258,7 +258,7 @@ class LinearLearners(Engine):
             group.allocate(self.dimension, self.dtype, self._beside(len(self.settings)))
 
     def _stored(self, features: Any) -> NDArray[Any]:
-        """What is stored of some features: a row for each, and for each model a number, or several."""
+        """The stored numbers of some features: a row for each, and one or several numbers for each model."""
         parts = [group.read(features) for group in self.groups]
         stored = np.empty((len(parts[0]), len(self.settings), parts[0].shape[2]), self.dtype)
         for group, part in zip(self.groups, parts, strict=True):
@@ -299,7 +299,7 @@ class LinearLearners(Engine):
         Args:
             x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
             y: a label for each row, or a column of labels for each model (one class against the rest).
-            weights: the importance of each example, 1 where left out.
+            weights: the importance of each example, 1 by default.
         """
         rows, n = as_rows(x, self.dimension, compiled=self.compiled)
         models = len(self.settings)
@@ -345,7 +345,7 @@ class LinearLearners(Engine):
 
     @property
     def certificates(self) -> list[Certificate]:
-        """What each model proves about itself."""
+        """The certificate of each model."""
         evidence: list[Evidence | None] = [None] * len(self.states)
         stored = self.coordinates
         for m, each in enumerate(self._every_witnesses()):
@@ -357,7 +357,7 @@ class LinearLearners(Engine):
 
 
 def own_key(part: Any) -> Any:
-    """What tells an update or schedule from others: its type too, since tuples of different types can be equal."""
+    """A key of an update or schedule: with its type, since tuples of different types can be equal."""
     try:
         hash(part)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Loops for losses of K scores (:mod:`giftrl.ops.vector_loss`): K columns of weights, one loss, one certificate.
+"""K linear models with one loss of their K scores (:mod:`giftrl.ops.vector_loss`): its loops and its learner.
 
 theta is a matrix with a row for each feature and a column for each class; norms are those of its entries. The strength
 L_j of a feature is the same in all columns, so that z = s a^T moves the scores by c a with one number
@@ -48,7 +48,7 @@ P, START, SLOPE, CHOICE, WORK, SUMS, ROWS = 0, 1, 2, 3, 4, 5, 6
 
 
 class ChosenScores(NamedTuple):
-    """What a round has chosen besides the K numbers a themselves, with the weight left out."""
+    """The choice of a round besides the K numbers a themselves, with the weight left out."""
 
     phi: float  # phi(p)
     phi_star: float  # phi*(a)
@@ -145,7 +145,7 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
             j, s = column(rows, i, k), np.float64(rows.data[k])
             for m in range(classes):
                 theta[j, m] = np.float64(theta[j, m]) - r[CHOICE, m] * s
-                beyond += 0.0 * np.float64(theta[j, m])  # NaN where theta is beyond the type in which it is stored
+                beyond += 0.0 * np.float64(theta[j, m])  # NaN if theta is beyond the type in which it is stored
         if not state[0, ROUNDING] + beyond < math.inf:
             return i
         state[0, WALKED] += float(end(rows, i) - begin(rows, i))
@@ -190,7 +190,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
         squares, finite = weigh(h, r)
         if not finite:
             return i
-        # The scores to which the choice leads under psi_t: what a centred psi keeps, and where its curvature is taken.
+        # The scores to which the choice leads under psi_t: a centred psi keeps them, and takes its curvature there.
         for m in range(classes):
             r[WORK, m] = r[P, m] - r[CHOICE, m] * c
         bend = h * curvature(loss, r[WORK], y) if uses_curvature(psi) else 0.0
@@ -208,7 +208,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
             q = np.float64(coordinates[j, memory])
             coordinates[j, memory] = accumulate(psi, q, length * abs(s), bend * s * s)
             q_new = np.float64(coordinates[j, memory])
-            beyond += 0.0 * q_new  # NaN where a number is beyond the type in which it is stored
+            beyond += 0.0 * q_new  # NaN if a number is beyond the type in which it is stored
             big_l, after = strength(psi, lam_now, q), strength(psi, next_lam, q_new)
             per_before, per_after = 1.0 / strength(psi, 1.0, q), 1.0 / strength(psi, 1.0, q_new)
             for m in range(classes):

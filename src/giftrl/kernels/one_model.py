@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from giftrl import losses
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import Rows, longest, slice_rows
 from giftrl.kernels.base import Batch, OneRow
@@ -23,7 +23,7 @@ def learn_one_model(parts: Any, batch: Any, coordinates: Any, states: Array, com
     from the first row that might not be.
 
     Args:
-        parts, batch: the parts of the model and the rows, or both :class:`giftrl.compiled.arguments.Held`.
+        parts, batch: the parts of the model and the rows, or both :class:`giftrl.compiled.arguments.PackedArgument`.
         coordinates: a row for each feature.
         states: the row of its numbers (:mod:`giftrl.kernels.scalar_round`).
         compiled: False runs the loops as plain Python.
@@ -49,7 +49,7 @@ def predict_one_model(psi: Any, lam: float, rows: Any, coordinates: Any, scores:
 
 
 def _value(given: Any) -> Any:
-    return given.value if isinstance(given, Held) else given
+    return given.value if isinstance(given, PackedArgument) else given
 
 
 class LinearLearner(OneLearner):

@@ -2,17 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from giftrl.compiled.registry import formula, operation
+from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import ONE_LANE
 from giftrl.ops.line import arrive_near, at, energy
 from giftrl.ops.loss import conjugate, curvature, slope, value
-from giftrl.schedules.ada_implicit import AdaImplicit
-from giftrl.schedules.adagrad_norm import AdaGradNorm
-from giftrl.schedules.constant import Constant
-from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
-from giftrl.schedules.schedule_codes import AnySchedule, ScheduleCode
-from giftrl.schedules.square_root import SquareRoot
-from giftrl.schedules.temporal_variability import TemporalVariability
+from giftrl.schedules.contract import evidence, known_ahead, lam
 from giftrl.updates.contract import minimises, pick
 
 # The numbers that a model carries from round to round besides its coordinates: one row of float64 for each model, in
@@ -42,54 +36,6 @@ class Parts(NamedTuple):
     schedule: Any
     ahead: bool  # True if the update uses H, False for H'
     side: Any = ONE_LANE  # the number of models, a constant of the compiled loop
-
-
-class Schedules(NamedTuple):
-    """Built-in schedules of one kind. The rows of their parameters are beta, the gradient bound and the floor."""
-
-    code: int
-    parameters: Any
-
-    def of_model(self, m: int) -> AnySchedule:
-        return AnySchedule(self.code, self.parameters[0, m], self.parameters[1, m], self.parameters[2, m])
-
-    def lams(self, t: int, totals: Any, out: Any) -> None:
-        # Branches outside of the loops: these then run several models at a time.
-        beta, bound, floor = self.parameters[0], self.parameters[1], self.parameters[2]
-        if self.code == ScheduleCode.CONSTANT:
-            for m in range(len(out)):
-                out[m] = lam(Constant(beta[m]), t, totals[m])
-        elif self.code == ScheduleCode.SQUARE_ROOT:
-            for m in range(len(out)):
-                out[m] = lam(SquareRoot(beta[m]), t, totals[m])
-        elif self.code == ScheduleCode.ADAGRAD_NORM:
-            for m in range(len(out)):
-                out[m] = lam(AdaGradNorm(beta[m], bound[m]), t, totals[m])
-        elif self.code == ScheduleCode.TEMPORAL_VARIABILITY:
-            for m in range(len(out)):
-                out[m] = lam(TemporalVariability(beta[m], bound[m], floor[m]), t, totals[m])
-        else:
-            for m in range(len(out)):
-                out[m] = lam(AdaImplicit(beta[m], bound[m]), t, totals[m])
-
-    def known_ahead(self) -> bool:
-        return known_ahead(AnySchedule(self.code, 1.0, 1.0, 0.0))
-
-    def uses_gamma(self) -> bool:
-        return uses_gamma(AnySchedule(self.code, 1.0, 1.0, 0.0))
-
-
-@operation
-def lams(schedules: Any, t: int, totals: Any, out: Any) -> None:
-    """lambda_t of each model, given the evidence so far."""
-    for m in range(len(out)):
-        out[m] = lam(schedules, t, totals[m])
-
-
-@operation
-def of_model(schedules: Any, m: int) -> Any:
-    """The schedule of model m; one that is not built in is that of every model."""
-    return schedules
 
 
 class Chosen(NamedTuple):
@@ -171,6 +117,8 @@ def account(state: Any, h: float, chosen: Any, stored: float, next_lam: float) -
 def recount_due(walked: float, dimension: int) -> bool:
     """True when norm2(theta)^2 must be summed anew: theta is rounded when it is stored, so a running sum drifts.
 
-    That is after 64 entries for each coordinate: it costs next to nothing, and does not depend on how rows are batched.
+    That is after 64 entries for each coordinate, which costs next to nothing and does not depend on batches. Below
+    4,096 coordinates it does not depend on their number either, because the capacity for a growing dictionary does
+    depend on batches.
     """
-    return walked >= 64.0 * dimension
+    return walked >= 64.0 * max(dimension, 4_096)

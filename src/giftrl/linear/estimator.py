@@ -133,7 +133,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
         stopping = EarlyStopping(self._model.learners, validate) if passes > 1 else None
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
-        require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
+        if workers > 1 and not self._model.each:
+            require_auto(self.beta == AUTO, "n_jobs", self.n_jobs)
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)

@@ -53,8 +53,8 @@ def _run_of(estimator: Any, seconds: float) -> Run:
         record.note_shares(lambda: experts, last=True)
     certificates = estimator.certificate_ if model.each else [estimator.certificate_]
     proved = [best_losses(each, seconds / len(certificates)) for each in certificates] if seconds > 0.0 else []
-    also = "" if estimator.beta == "auto" else ", and rows of later passes each time they were learned"
-    held_out = f"The certificate counts the rows held out too, which were learned last{also}."
+    also = "" if estimator.beta == "auto" else ", and examples of later passes each time they were learned"
+    held_out = f"The certificate counts the examples held out too, which were learned last{also}."
     return Run(
         title=f"Run of {type(estimator).__name__}",
         loss=model.learners[0].loss,
@@ -69,7 +69,7 @@ def _run_of(estimator: Any, seconds: float) -> Run:
         experts=[(name, share, total / (estimator._weight_sum or 1.0)) for name, share, total in experts],
         weights=_weights(estimator, deviations(certificates[0]), names),
         data=[
-            ("rows learned", f"{estimator.t_ - 1:,}"),
+            ("examples learned", f"{estimator.t_ - 1:,}"),
             ("features", f"{estimator.n_features_in_:,}"),
             *([("labels", listed(names))] if names else []),
         ],

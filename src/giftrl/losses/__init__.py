@@ -24,8 +24,8 @@ from giftrl.losses.softmax import Softmax
 from giftrl.losses.squared import Squared
 from giftrl.losses.squared_hinge import SquaredHinge
 from giftrl.losses.vector import LinearModelLoss, VectorLoss
+from giftrl.ops.lookup import Names
 from giftrl.ops.loss import ScalarLoss
-from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 
 #: Every loss of one score by the name that users write.

@@ -10,7 +10,7 @@ from giftrl.ops.loss_scale import kinked, spread
 
 
 class Based(NamedTuple):
-    """phi where a number is added to each prediction: phi_b(p; i) = phi(p + b_i; y_i).
+    """phi with a number added to each prediction: phi_b(p; i) = phi(p + b_i; y_i).
 
     The label of row i is i: so each row can have its own base, and loops over rows need not know of it. phi_b*(a) =
     phi*(a) - a b, since sup over p of a p - phi(p + b) is a shift of the same supremum. Slopes, and the proximal step,

@@ -12,7 +12,7 @@ from giftrl.ops.scalar import clamp, decay_mean
 class Huber(NamedTuple):
     """Squared near the label and absolute far from it, for real labels.
 
-    With r = p - y: phi(p; y) = r^2 / 2 where abs(r) <= delta, delta (abs(r) - delta / 2) beyond; differentiable.
+    With r = p - y: phi(p; y) = r^2 / 2 if abs(r) <= delta, delta (abs(r) - delta / 2) beyond; differentiable.
     phi*(a) = a^2 / 2 + a y for abs(a) <= delta.
 
     Args:

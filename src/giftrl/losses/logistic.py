@@ -7,18 +7,21 @@ from giftrl.compiled.lanes import absolute, least, maximum, minimum, read, where
 from giftrl.ops import formula
 from giftrl.ops.elementary import rough_log
 from giftrl.ops.loss import land_near, slope, value
-from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, log_quotient, sigmoid, softplus
+from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, sigmoid, softplus
+
+# The proximal step with the margin m = y p. With u the margin after it, the slope is -y b at b = sigmoid(-u), and
+# F(u) = u - m - c sigmoid(-u) is 0. These formulas serve one number and several side by side.
 
 #: A Newton step below which the cubic one ends at the root, to rounding.
-SMALL = 1e-4
+SMALL_STEP = 1e-4
 #: And below which it ends close to it: the slope there is off by at most 0.0011, and by at most 1% of itself, at any
 #: margin from -40 to 40 and any length from 1e-12 to 1e12.
-CLOSE = 0.5
+CLOSE_STEP = 0.5
 
 
 @formula
 def cubic_step(n: Any, share: Any, b: Any, v: Any) -> Any:
-    """A step d from u to the root of F(u) = u - m - c sigmoid(-u), to O(n^4), where n = -F/F1 is Newton's.
+    """A step d from u to the root of F, to O(n^4), with Newton's step n = -F/F1.
 
     With v = b (1 - b) the derivatives are F1 = 1 + c v, F2 = -c v (1 - 2 b) and F3 = c v (1 - 6 v). With
     A = F2/(2 F1) and B = F3/(6 F1) the inverse function gives d = n - A n^2 + (2 A^2 - B) n^3. ``share`` is c v/F1 < 1,
@@ -39,46 +42,61 @@ def newton(b: Any, u: Any, m: Any, c: Any) -> tuple[Any, Any, Any]:
 
 @formula
 def first_margin(b: Any, n: Any, d: Any, m: Any, c: Any) -> tuple[Any, Any, Any]:
-    """Where to begin, and a bracket of the root: [m, m + c sigmoid(-m)], and more narrowly, beyond log c the slope
-    has moved u by less than 1 from m, and below -log c by less than 1 from m + c. b, n and d are those at m.
+    """A first u and a bracket of the root, from b, n and d at m.
+
+    The root is in [m, m + c sigmoid(-m)]. Beyond log c it is less than 1 from m, below -log c less than 1 from
+    m + c.
     """
     log_c = rough_log(1.0 + c)
     low = maximum(m, minimum(m + c - 1.0, -log_c - 0.001))
     high = minimum(m + c * b, maximum(m + 1.0, log_c + 0.001))
-    # The root has (u - m)(1 + exp(u)) = c. Where the series at m does not reach it, put a guess for u - m; the numbers
-    # were fitted to m from -12 to 12 and c up to 1e6. There 98% of guesses are as close as CLOSE.
+    # The root has (u - m)(1 + exp(u)) = c. If the series at m does not reach it, a guess of u - m does; its numbers
+    # were fitted to m from -12 to 12 and c up to 1e6. There 98% of guesses are as close as CLOSE_STEP.
     guess = rough_log(0.07 + c / (0.15 + 0.85 * maximum(log_c - m, 0.0)))
-    u = where_less(n, CLOSE, m + d, guess)
+    u = where_less(n, CLOSE_STEP, m + d, guess)
     return maximum(low, minimum(u, high)), low, high
 
 
 @formula
 def next_margin(u: Any, n: Any, d: Any, low: Any, high: Any, last: Any) -> tuple[Any, Any, Any]:
-    """The next u and the smaller bracket; bisects where the step leaves it or does not halve the last one."""
+    """The next u and a smaller bracket; bisects if the step leaves the bracket, or is not half of the last one."""
     low, high = where_less(n, 0.0, low, u), where_less(n, 0.0, u, high)
-    new, middle = u + where_less(absolute(n), CLOSE, d, n), 0.5 * (low + high)
+    new, middle = u + where_less(absolute(n), CLOSE_STEP, d, n), 0.5 * (low + high)
     safe = where_less(low, new, where_less(new, high, new, middle), middle)
     safe = where_less(0.5 * last, absolute(new - u), middle, safe)
-    return where_less(SMALL, absolute(n), safe, new), low, high
+    return where_less(SMALL_STEP, absolute(n), safe, new), low, high
 
 
 @formula
-def settle(b: Any, v: Any, d: Any) -> Any:
+def slope_at_root(b: Any, v: Any, d: Any) -> Any:
     """sigmoid(-u) at the root, from its series at a u that is d away."""
     return b - v * d * (1.0 - d * (0.5 * (1.0 - 2.0 * b) - d * (1.0 - 6.0 * v) * (1.0 / 6.0)))
 
 
 @formula
-def begin(m: float, c: float) -> tuple[float, float, float]:
-    """:func:`first_margin`, with b, n and d from m."""
-    b = sigmoid(-m)
-    _, n, d = newton(b, m, m, c)
-    return first_margin(b, n, d, m, c)
+def iterate(u: Any, low: Any, high: Any, m: Any, c: Any, enough: float) -> tuple[Any, Any, Any, Any, Any]:
+    """Step from u inside the bracket until all Newton steps are below ``enough``: the last u, and b, v, n and d there.
+
+    A Newton iteration on the slope b itself cycles for large c (m = -5, c = 1e4), so this one is on u. The step is
+    Newton's with two more terms of its series, so that each exponential is used to the full.
+    """
+    last = high - low
+    b = sigmoid(-u)
+    v, n, d = newton(b, u, m, c)
+    for _ in range(100):
+        if least(-absolute(n)) > -enough:
+            break
+        new, low, high = next_margin(u, n, d, low, high, last)
+        last = absolute(new - u)
+        u = new
+        b = sigmoid(-u)
+        v, n, d = newton(b, u, m, c)
+    return u, b, v, n, d
 
 
 @formula
 def near_margin(w: float, m: float, c: float) -> tuple[float, float, bool]:
-    """The u and b of :func:`new_margin` where they are near w, and whether they are.
+    """The u and b of :func:`new_margin`, and True if they are near w.
 
     With less = m - w, Newton's step from w is n = (c b + less)/F1. With alpha = (1 - 2 b)/2, beta = (1 - 6 v)/6 and
     gamma = alpha (1 - 12 v)/12 the series of :func:`cubic_step` with one more term is
@@ -90,9 +108,9 @@ def near_margin(w: float, m: float, c: float) -> tuple[float, float, bool]:
 
         b(u) = b/F1 - less v/F1 + n tail (share b/F1 + less v/F1^2).
 
-    What is left out is at most (1 - b) n^5 (1/120 + 0.3 share + ...) of b(u). Where that is too much, one more Newton
-    step ends at the root, to rounding: it starts at most 1e-6 away. Its exponential is a multiple of the first one,
-    which takes half the time. The order of operations is one in which few wait for each other.
+    The rest of the series is at most (1 - b) n^5 (1/120 + 0.3 share + ...) of b(u). If that is too much, one more
+    Newton step ends at the root, to rounding: it starts at most 1e-6 away. Its exponential is a multiple of the first
+    one, which takes half the time. In this order of operations few wait for each other.
     """
     e, after, less = exp_minus(abs(w)), w >= 0.0, m - w
     t = 1.0 + e
@@ -124,11 +142,6 @@ def near_margin(w: float, m: float, c: float) -> tuple[float, float, bool]:
 def new_margin(m: float, c: float, near: float) -> tuple[float, float]:
     """The u with u = m + c b, b = sigmoid(-u), and that b; ``near`` is a margin not far from it, such as m.
 
-    F(u) = u - m - c sigmoid(-u) increases. A Newton iteration on the slope b itself cycles for large c (m = -5,
-    c = 1e4), so iterate on u inside a bracket. Each exponential is used to the full: the step is Newton's with two more
-    terms of its series, so that a step below 1e-4 leaves an error of order 1e-16, and b at the last u comes from its
-    own series there.
-
     >>> u, b = new_margin(-5.0, 1e4, -5.0)
     >>> round(u, 6), round(1e3 * b, 6)
     (6.74568, 1.174568)
@@ -136,19 +149,13 @@ def new_margin(m: float, c: float, near: float) -> tuple[float, float]:
     u, b, done = near_margin(near, m, c)
     if done:
         return u, b
-    u, low, high = begin(m, c)
-    last = high - low
-    if not last > 0.0:
-        return m, sigmoid(-m)
-    for _ in range(100):
-        b = sigmoid(-u)
-        v, n, d = newton(b, u, m, c)
-        if abs(n) <= SMALL:
-            return u + d, settle(b, v, d)
-        new, low, high = next_margin(u, n, d, low, high, last)
-        last = abs(new - u)
-        u = new
-    return u, sigmoid(-u)
+    b = sigmoid(-m)
+    _, n, d = newton(b, m, m, c)
+    u, low, high = first_margin(b, n, d, m, c)
+    if not high > low:
+        return m, b
+    u, b, v, _, d = iterate(u, low, high, m, c, SMALL_STEP)
+    return u + d, slope_at_root(b, v, d)
 
 
 @formula
@@ -180,16 +187,6 @@ class Logistic(NamedTuple):
 
     def slope(self, p: float, y: float) -> float:
         return -y * sigmoid(-y * p)
-
-    def drop(self, p: float, q: float, y: float) -> float:
-        # phi(m) = log(1 + exp(-m)) = -m + log(1 + exp(m)): of the two, that whose power is at most 1 at p. A short way
-        # takes one exponential, and then the quotient of the two 1 + power is from 1/2 to 2.
-        m, way = y * p, y * (q - p)
-        e = exp_minus(abs(m))
-        if not abs(way) <= 0.34:
-            return softplus(-m) - softplus(-y * q)
-        f = e * exp_small(-way if m >= 0.0 else way)
-        return (0.0 if m >= 0.0 else way) + log_quotient(1.0 + e, 1.0 + f)
 
     def accepts(self, y: float) -> bool:
         return abs(y) == 1.0
@@ -225,37 +222,6 @@ class Logistic(NamedTuple):
         phi_star, phi, bend = at_margin(u, b)
         return -y * b, phi_star, phi, bend
 
-    def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
-        # The iteration of new_margin for all models at once: loops without a branch, until the last margin has settled.
-        u, low, high, last = work[0], work[1], work[2], work[3]
-        far = 0
-        for k in range(len(p)):
-            m = y[k] * p[k]
-            b = sigmoid(-m)
-            _, n, d = newton(b, m, m, c[k])
-            u[k], low[k], high[k], last[k] = m + d, m, m + c[k] * b, c[k] * b
-            far += 1 if n >= CLOSE else 0
-        if far > 0:  # a better guess, which takes logarithms
-            for k in range(len(p)):
-                u[k], low[k], high[k] = begin(y[k] * p[k], c[k])
-                last[k] = high[k] - low[k]
-        for _ in range(100):
-            left = 0
-            for k in range(len(p)):
-                b = sigmoid(-u[k])
-                v, n, d = newton(b, u[k], y[k] * p[k], c[k])
-                phi[k], bend[k] = u[k] + d, settle(b, v, d)  # the margin and b, until the end
-                new, low[k], high[k] = next_margin(u[k], n, d, low[k], high[k], last[k])
-                last[k] = abs(new - u[k])
-                u[k] = new
-                left += 1 if abs(n) > SMALL else 0
-            if left == 0:
-                break
-        for k in range(len(p)):
-            b = bend[k]
-            a[k] = -y[k] * b
-            phi_star[k], phi[k], bend[k] = at_margin(phi[k], b)
-
     def meet_all(self, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
         write(phi, value(self, read(side, p), y))
         write(g, slope(self, read(side, p), y))
@@ -267,18 +233,10 @@ class Logistic(NamedTuple):
         # new_margin for all lanes at once, until the last one is close to its root. Most are after one exponential.
         m, lengths, b = read(side, p) * y, read(side, c), read(side, g) * -y
         v, n, d = newton(b, m, m, lengths)
-        if least(-n) <= -CLOSE:
+        if least(-n) <= -CLOSE_STEP:
             u, low, high = first_margin(b, n, d, m, lengths)
-            last = high - low
-            for _ in range(100):
-                b = sigmoid(-u)
-                v, n, d = newton(b, u, m, lengths)
-                if least(-absolute(n)) > -CLOSE:
-                    break
-                new, low, high = next_margin(u, n, d, low, high, last)
-                last = absolute(new - u)
-                u = new
-        write(a, settle(b, v, where_less(absolute(n), CLOSE, d, 0.0)) * -y)
+            u, b, v, n, d = iterate(u, low, high, m, lengths, CLOSE_STEP)
+        write(a, slope_at_root(b, v, where_less(absolute(n), CLOSE_STEP, d, 0.0)) * -y)
 
     def flow(self, p: float, y: float, c: float) -> float:
         # m + exp(m) grows at the rate c, so the move d of the margin solves F(d) = d + exp(m) (exp(d) - 1) - c = 0.

@@ -26,7 +26,7 @@ def sift(heap: Any, top: int, size: int) -> None:
 
 @formula
 def runner_up(p: Any, y: int) -> float:
-    """The largest score of a class that is not y; minus infinity where there is no other class."""
+    """The largest score of a class that is not y; minus infinity if there is no other class."""
     label, largest = np.uint64(y), -math.inf
     for k in range(np.uint64(len(p))):
         if k != label and p[k] > largest:
@@ -88,7 +88,7 @@ class MulticlassHinge(NamedTuple):
         # F(t) = c, or the gap is closed, w - t - F(t) = 0; whichever comes first as t grows from 0. With the m smallest
         # d below t and D their sum, t is the smaller of (c + D)/m and (w + D)/(m + 1). For m = 1 these are upper bounds
         # of t, so that only the d below them matter. They are put into a heap; the smallest is taken while it is below
-        # t. Working with d and not with p keeps a exact where c is smaller than the rounding of p.
+        # t. Working with d and not with p keeps a exact if c is smaller than the rounding of p.
         label, largest = np.uint64(y), runner_up(p, y)
         gap = value(self, p, y)
         if gap == 0.0 or not c > 0.0:

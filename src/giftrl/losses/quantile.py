@@ -13,7 +13,7 @@ from giftrl.ops.scalar import clamp
 class Quantile(NamedTuple):
     """The pinball loss, for real labels; its best constant is the tau-quantile.
 
-    phi(p; y) = tau (y - p) where p < y and (1 - tau) (p - y) where p > y, with a kink at p = y where the slope is 0.
+    phi(p; y) = tau (y - p) if p < y and (1 - tau) (p - y) if p > y, with a kink at p = y where the slope is 0.
     phi*(a) = a y for a in [-tau, 1 - tau].
 
     Args:

@@ -19,7 +19,7 @@ LONGEST = 1e300  # a longer step is replaced by this one, so that twice its leng
 def odds(p: Any, y: int) -> tuple[float, float, float]:
     """The largest p_k over k != y, log of the sum of exp(p_k - largest), and the margin of y: p_y minus these two.
 
-    The sum of the first two is the score of "not y". They are returned apart, because where scores are large their sum
+    The sum of the first two is the score of "not y". They are returned apart, because for large scores their sum
     would lose the second to rounding.
     """
     label, largest, total = np.uint64(y), -math.inf, 0.0
@@ -45,7 +45,7 @@ def spread_out(p: Any, y: int, largest: float, spread: float, s: float, out: Any
 
 @formula
 def balance(a: Any, y: int) -> None:
-    """Set a_y to minus the sum of the others, and scale them down where that sum is above 1: phi* is infinite there.
+    """Set a_y to minus the sum of the others, and scale them down if that sum is above 1: phi* is infinite there.
 
     Rounding alone can pass 1. With scores beyond 1e15, whose margin is not known to a whole number, the answers of prox
     and flow are slopes in the domain, and more cannot be said of them.
@@ -62,7 +62,7 @@ def balance(a: Any, y: int) -> None:
 
 @formula
 def focus(a: Any, y: int) -> float:
-    """The sum of squares of the shares that a gives to the other classes: 1/n where n classes share equally."""
+    """The sum of squares of the shares that a gives to the other classes: 1/n if n classes share equally."""
     label, squares = np.uint64(y), 0.0
     for k in range(np.uint64(len(a))):
         if k != label:
@@ -72,7 +72,7 @@ def focus(a: Any, y: int) -> float:
 
 @formula
 def go_on(x: float, step: float, low: float, high: float, last: float) -> tuple[float, float, float]:
-    """The next x and the smaller bracket; bisects where Newton's step leaves it or does not halve the last one."""
+    """The next x and the smaller bracket; bisects if Newton's step leaves it or does not halve the last one."""
     low, high = (low, x) if step < 0.0 else (x, high)
     good = low < x + step < high and abs(step) <= 0.5 * last
     return (x + step if good else 0.5 * (low + high)), low, high
@@ -176,7 +176,7 @@ class Softmax(NamedTuple):
                     out[k] = w
                     total += w
                     bend += w / (1.0 + w)
-            step = math.inf  # bisect where all of them vanish
+            step = math.inf  # bisect if all of them vanish
             if total > 0.0:
                 lift = s + moved * sigmoid(margin + d)  # how fast x grows with d
                 step = (log_moved - math.log(total)) / (sigmoid(margin + d) + lift * bend / total)

@@ -21,7 +21,7 @@ Vector = NDArray[np.float64]
 
 @runtime_checkable
 class VectorLoss(Protocol):
-    """What a black-box convex loss must bring.
+    """The methods that a black-box convex loss must bring.
 
     >>> import numpy as np
     >>> from giftrl import Learner

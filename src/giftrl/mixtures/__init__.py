@@ -2,7 +2,7 @@
 
 The default learner has three parts. *Experts* are linear learners on a grid of parameters, with a coin-betting one and
 one with a full matrix of curvature. The *combination* weights them by their losses, and keeps a linear model of their
-predictions. *Scales* of features and labels are learnt in the same pass, so that nothing has to be normalised.
+predictions. *Scales* of features and labels are learned in the same pass, so that nothing has to be normalised.
 
 >>> import numpy as np
 >>> x = np.column_stack([1000.0 + np.arange(100.0) % 7, np.ones(100)])
@@ -13,7 +13,7 @@ predictions. *Scales* of features and labels are learnt in the same pass, so tha
 >>> [name for name, share, loss in learner.experts][:2]
 ['curvature 1, rate 4', 'curvature 10, rate 4']
 
-=================================== ==================================================
+==================================== =================================================================
 :mod:`~giftrl.mixtures.mixture`      the learners: :class:`MixtureLearner`, :class:`MulticlassMixture`
 :mod:`~giftrl.mixtures.round`        the compiled loop of one score; ``class_round`` that of K scores
 :mod:`~giftrl.mixtures.row_loops`    the loops over the entries of a row; ``scale_row`` scales them
@@ -22,8 +22,8 @@ predictions. *Scales* of features and labels are learnt in the same pass, so tha
 :mod:`~giftrl.mixtures.label_units`  the units of labels
 :mod:`~giftrl.mixtures.later_passes` rounds of later passes
 :mod:`~giftrl.mixtures.scoring`      the mixture as one linear model
-:mod:`~giftrl.mixtures.state`        the place of all of it in memory
-=================================== ==================================================
+:mod:`~giftrl.mixtures.state`        the state of features and its place in memory; ``clip_limits``
+==================================== =================================================================
 """
 
 from giftrl.mixtures.experts import PRESETS

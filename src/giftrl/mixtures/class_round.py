@@ -20,23 +20,24 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import load, read, store, total, wide, write, zeros
 from giftrl.compiled.registry import formula
-from giftrl.kernels.lane_counts import FOUR
-from giftrl.mixtures import limits
+from giftrl.kernels.lane_counts import FOUR, lanes
+from giftrl.mixtures import clip_limits as limits
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CONJUGATE,
     WEIGHT,
     add_round,
     bend_stack,
-    compare,
     move_stack,
     spread_stack,
+    update_totals,
     weigh_experts,
 )
-from giftrl.mixtures.experts import add_products, bet_all, factors, lanes, measure, move, remember, settle_bet
+from giftrl.mixtures.experts import add_products, bet_all, factors, measure, move, remember, settle_bet
 from giftrl.mixtures.full_matrix import (
     SHARPEST,
-    admits,
+    admit_row,
     drift_matrix,
     grow_classes,
     is_in,
@@ -45,12 +46,38 @@ from giftrl.mixtures.full_matrix import (
     spread_classes,
     step_classes,
 )
-from giftrl.mixtures.later_passes import end_round, move_again
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
-from giftrl.mixtures.row_loops import move_thetas, read_row
+from giftrl.mixtures.label_units import CLASS_UNITS
+from giftrl.mixtures.later_passes import end_round, move_later
+from giftrl.mixtures.row_loops import MixtureParts, move_thetas, read_row
 from giftrl.mixtures.state import mean_norm
+from giftrl.ops.loss_scale import kinked, reach
 from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
+
+#: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
+CLIPPED, BENDS, SPREADS = range(3)
+Z, AZ, CENTRE = range(3)
+LOG_CANDIDATES = math.log(CANDIDATES)
+
+
+class ClassState(NamedTuple):
+    """State of a mixture of K scores besides its features."""
+
+    offsets: NDArray[np.float64]  # of each expert and class: what centring has added to its constant
+    totals: NDArray[np.float64]  # the loss of each expert
+    candidates: NDArray[np.float64]  # the loss of each candidate
+    stack: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
+    sums: NDArray[np.float64]
+
+    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
+        grow_classes(matrix, s, factor)
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The units of labels, for functions that are the same for one score."""
+        return CLASS_UNITS
 
 
 class ClassBuffers(NamedTuple):
@@ -82,7 +109,7 @@ class ClassBuffers(NamedTuple):
 
 
 @formula(fast=True)
-def predict_entries(parts: Any, count: Any, norm: float) -> None:
+def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
     """The scores of the grid and of the coin before their constants, the drift of these, and c of the grid."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     products, drift = parts.buffers.products, parts.buffers.drift
@@ -111,8 +138,8 @@ def predict_entries(parts: Any, count: Any, norm: float) -> None:
 
 
 @formula(fast=True)
-def predict_row(parts: Any, count: Any, norm: float) -> None:
-    """The scores of every expert, and what the experts of the grid need to learn."""
+def predict_row(parts: MixtureParts, count: Any, norm: float) -> None:
+    """The scores of every expert, and the steps that the grid will take."""
     n, matrix, row = lanes(parts.grid), parts.matrix, parts.buffers.row
     scores, others, offsets = parts.buffers.scores, parts.buffers.others, parts.state.offsets
     predict_entries(parts, count, norm)
@@ -134,8 +161,8 @@ def predict_row(parts: Any, count: Any, norm: float) -> None:
 
 
 @formula(fast=True)
-def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> None:
-    """A round of the grid and of the coin, from their slopes and the curvature and slope at the combined scores."""
+def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: float) -> None:
+    """Update the grid and the coin from their slopes, and from curvature and slope at the combined scores."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     slopes, turned, n = parts.buffers.slopes, parts.buffers.turned, lanes(grid)
     coin, classes = slopes[n], np.uint64(len(turned))
@@ -149,45 +176,13 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
         for m in range(classes):
             at = columns.lanes + m * np.uint64(n)
             if parts.pieces.again:
-                move_again(parts, j, at, load(grid, turned, m, 0), along)
+                move_later(parts, j, at, load(grid, turned, m, 0), along)
             else:
                 move(grid, x, j, at, load(grid, turned, m, 0), along)
         remember(columns, x, j, u, bend, steep)
         for m in range(0 if parts.pieces.again else classes):
             z = coin[m] * u
             settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)
-
-
-#: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
-CLIPPED, BENDS, SPREADS = range(3)
-Z, AZ, CENTRE = range(3)
-LOG_CANDIDATES = math.log(CANDIDATES)
-
-
-class ClassPieces(NamedTuple):
-    """What does not change: the constant feature (-1: none), and what the loss is like."""
-
-    constant: int
-    kinked: bool
-    reach: float  # a score this far below the best is as good as any lower one
-    bold: float
-    centre_labels: bool = False
-    again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later_passes
-
-    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
-        grow_classes(matrix, s, factor)
-
-
-class ClassState(NamedTuple):
-    """What a mixture of K scores remembers besides its features."""
-
-    offsets: NDArray[np.float64]  # of each expert and class: what centring has added to its constant
-    totals: NDArray[np.float64]  # the loss of each expert
-    candidates: NDArray[np.float64]  # the loss of each candidate
-    stack: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
-    sums: NDArray[np.float64]
 
 
 @formula(fast=True)
@@ -203,7 +198,7 @@ def add_up(scores: Any, weights: Any, factor: float, out: Any) -> None:
 
 @formula(fast=True)
 def clip(p: Any, reach: float, out: Any) -> None:
-    """The scores as they count: none further below the best than ``reach``."""
+    """Put the scores that count into ``out``: none further below the best than ``reach``."""
     best = -math.inf
     for m in range(len(p)):
         best = max(best, p[m])
@@ -212,7 +207,7 @@ def clip(p: Any, reach: float, out: Any) -> None:
 
 
 @formula(fast=True)
-def combine(parts: Any, log_experts: float, out: Any) -> Any:
+def combine(parts: MixtureParts, log_experts: float, out: Any) -> Any:
     """Compute the candidates and the combined scores; return the weights of both AdaHedges."""
     pieces, state, buffers = parts.pieces, parts.state, parts.buffers
     scores, first = buffers.scores, len(buffers.weights)
@@ -221,17 +216,17 @@ def combine(parts: Any, log_experts: float, out: Any) -> Any:
     write(buffers.last, by.candidates)
     for k in range(CANDIDATES):
         weights = buffers.weights if k % 2 == 0 else state.stack
-        add_up(scores, weights, pieces.bold if k >= 2 else 1.0, scores[first + k])
+        add_up(scores, weights, pieces.boost if k >= 2 else 1.0, scores[first + k])
     add_up(scores[first:], buffers.last, 1.0, buffers.classes[CLIPPED])
-    clip(buffers.classes[CLIPPED], pieces.reach, out)
+    clip(buffers.classes[CLIPPED], reach(parts.loss), out)
     for m in range(len(out)):
         scores[first + CANDIDATES, m] = out[m]
     return by
 
 
 @formula(fast=True)
-def timid(buffers: Any, out: Any) -> None:
-    """The combined scores as they would be if nothing were bold, and nothing clipped."""
+def unboosted(buffers: ClassBuffers, out: Any) -> None:
+    """The combined scores without boosted candidates and clipping."""
     last, first = buffers.last, len(buffers.weights)
     for m in range(len(out)):
         hedged, stacked = buffers.scores[first, m], buffers.scores[first + 1, m]
@@ -239,7 +234,7 @@ def timid(buffers: Any, out: Any) -> None:
 
 
 @formula(fast=True)
-def find_bends(loss: Any, parts: Any, p: Any, g: Any, y: int, part: float) -> tuple[float, float]:
+def find_bends(loss: Any, parts: MixtureParts, p: Any, g: Any, y: int, part: float) -> tuple[float, float]:
     """Put the curvatures of the classes into the buffer; return a bound of all of them, and norm2 of the slopes."""
     slopes, bends = parts.state.slopes, parts.buffers.classes[BENDS]
     squares, bend = 0.0, 0.0
@@ -249,7 +244,7 @@ def find_bends(loss: Any, parts: Any, p: Any, g: Any, y: int, part: float) -> tu
         slopes[m] += part * (steep - slopes[m])
         bends[m] = slopes[m]
         bend += 0.5 * slopes[m]
-    if not parts.pieces.kinked:
+    if not kinked(loss):
         curvatures(loss, p, y, bends)
         bend = curvature(loss, p, y)
     return bend, math.sqrt(squares)
@@ -257,7 +252,7 @@ def find_bends(loss: Any, parts: Any, p: Any, g: Any, y: int, part: float) -> tu
 
 @formula(fast=True)
 def column_of(inverse: Any, scores: Any, m: int, centre: Any, z: Any) -> None:
-    """The scores of one class, less a centre; 0 for experts that are not there."""
+    """The scores of one class, less a centre; 0 for absent experts."""
     for r in range(len(z)):
         z[r] = scores[r, m] - centre[r] if inverse[r, r] > 0.0 else 0.0
 
@@ -307,8 +302,8 @@ def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: 
 
 
 @formula(fast=True)
-def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> bool:
-    """Put the proximal slopes of all that learn, times h, in place of the slopes; whether the full matrix learns.
+def choose_all(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> bool:
+    """Replace the slopes of all that learn by proximal slopes times h; return True if the full matrix learns.
 
     One loop takes all proximal steps, wherever their lengths come from. The coin's has length 0: it is the slope.
     """
@@ -316,7 +311,7 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
     scores, slopes, lengths, full = buffers.scores, buffers.slopes, buffers.lengths[0], len(buffers.weights) - 1
     stacked = full + 2
     lengths[full - 1], lengths[full] = 0.0, 0.0
-    learns = admits(matrix, state, full, record, buffers.row, count, norm)
+    learns = admit_row(matrix, state, full, record, buffers.row, count, norm)
     if learns:
         c = buffers.classes[SPREADS]
         lengths[full] = spread_classes(matrix, record, buffers.row, count, slopes[full], buffers.places, buffers.au, c)
@@ -330,8 +325,8 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
 
 
 @formula(fast=True)
-def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> None:
-    """A round of every expert and of the stack."""
+def update_experts(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> None:
+    """Update every expert and the stack."""
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, bends = buffers.scores, buffers.slopes, buffers.classes[BENDS]
     full, stacked, final = n + 1, n + 3, n + 2 + CANDIDATES
@@ -347,7 +342,7 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
 
 
 @formula(fast=True)
-def learn_classes(parts: Any, batch: Any) -> None:
+def learn_classes(parts: MixtureParts, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
@@ -361,15 +356,15 @@ def learn_classes(parts: Any, batch: Any) -> None:
         predict_row(parts, count, norm)
         by = combine(parts, log_experts if is_in(parts.matrix) else log_others, predictions[i])
         if len(batch.linear) > 0:
-            timid(buffers, batch.linear[i])
+            unboosted(buffers, batch.linear[i])
         for r in range(final + 1):
-            clip(scores[r], parts.pieces.reach, buffers.classes[CLIPPED])
+            clip(scores[r], reach(loss), buffers.classes[CLIPPED])
             losses[r] = value(loss, buffers.classes[CLIPPED], y)
             if r in (full, final):
                 slope(loss, scores[r], y, slopes[r])
         if parts.pieces.again:
             h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
-            teach(loss, parts, count, norm, y, h)
+            update_experts(loss, parts, count, norm, y, h)
             end_round(parts.later, parts.matrix)
             continue
         add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
@@ -378,5 +373,5 @@ def learn_classes(parts: Any, batch: Any) -> None:
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)
-        compare(side, state, by, read(side, losses), read(FOUR, losses[n + 2 :]))
-        teach(loss, parts, count, norm, y, h)
+        update_totals(side, state, by, read(side, losses), read(FOUR, losses[n + 2 :]))
+        update_experts(loss, parts, count, norm, y, h)

@@ -10,10 +10,10 @@ less the origin. v starts at 1/n and A, the inverse of the curvature seen so far
 round takes the proximal slope a of the loss in units of the temperature, v -= a A z, and then A gains the curvature h
 of the loss: A -= h/(1 + h c) (A z)(A z)'.
 
-There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by ``bold``
+There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by a boost
 (:func:`giftrl.ops.loss_scale.bold`). With w, v and l the weights by AdaHedge, by the stack and of the candidates,
-expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction. All of this is
-the same for one score and for K.
+expert r has the share alpha_r = (l_1 + boost l_3) w_r + (l_2 + boost l_4) v_r in the combined prediction.
+All of this is the same for one score and for K.
 """
 
 import math
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import get, least, load, maximum, read, store, total, where_less, write, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR
-from giftrl.mixtures.limits import LARGEST_LOSS
+from giftrl.mixtures.clip_limits import LARGEST_LOSS
 from giftrl.ops.scalar import exp_minus, log
 
 #: A smaller gap counts as 0: its inverse would leave float64.
@@ -40,7 +40,7 @@ def rate(log_experts: float, gap: float) -> float:
 
 @formula(fast=True)
 def hedge(lost: Any, eta: float) -> Any:
-    """The weights exp(-eta lost_k), normalised; those of the leaders only if eta is infinite.
+    """The weights exp(-eta lost_k), normalised; if eta is infinite, the leaders share all weight.
 
     ``lost`` has the loss of each expert so far, in lanes. It is infinite for an expert that is not in the mixture.
     """
@@ -56,7 +56,7 @@ def hedge(lost: Any, eta: float) -> Any:
 def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
     """The gap after a round of these losses: it grows by the mean loss less the mix loss.
 
-    mix = -ln(sum_k w_k exp(-eta l_k))/eta; where eta is infinite, the least loss of an expert with weight.
+    mix = -ln(sum_k w_k exp(-eta l_k))/eta; if eta is infinite, the least loss of an expert with weight.
     """
     # For an expert without weight the difference can be negative.
     above = maximum(losses - least(where_less(0.0, weights, losses, math.inf)), 0.0)
@@ -107,10 +107,10 @@ RECENCY = 7.0
 MOST_WEIGHT = float(np.finfo(np.float64).max)
 
 
-def start(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
+def start_combination(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
     """Totals, candidates, stack and inverse before the first row; experts without a name are not in the mixture.
 
-    >>> start(["a", ""], [True] * 4)["totals"]
+    >>> start_combination(["a", ""], [True] * 4)["totals"]
     array([ 0., inf])
     """
     present = np.array([name != "" for name in experts])
@@ -133,14 +133,14 @@ class Weighing(NamedTuple):
 
 @formula(fast=True)
 def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float) -> Any:
-    """What both AdaHedges say before a round, from the logarithms of how many experts and candidates there are."""
+    """The weights by both AdaHedges before a round, from the logarithms of the numbers of experts and candidates."""
     eta, last_eta = rate(log_experts, state.sums[GAP]), rate(log_choices, state.sums[LAST_GAP])
     experts, candidates = hedge(read(side, state.totals), eta), hedge(read(FOUR, state.candidates), last_eta)
     return Weighing(eta, experts, last_eta, candidates)
 
 
 @formula(fast=True)
-def share(bold: float, side: Any, state: Any, out: Any) -> None:
+def share(boost: float, side: Any, state: Any, out: Any) -> None:
     """Put the share alpha of each expert into ``out``."""
     experts, choices = 0, 0
     for r in range(len(state.totals)):
@@ -149,15 +149,15 @@ def share(bold: float, side: Any, state: Any, out: Any) -> None:
         choices += 1 if state.candidates[r] < math.inf else 0
     by = weigh_experts(side, state, log(experts), log(choices))
     hedged, stacked = (
-        get(by.candidates, 0) + bold * get(by.candidates, 2),
-        get(by.candidates, 1) + bold * get(by.candidates, 3),
+        get(by.candidates, 0) + boost * get(by.candidates, 2),
+        get(by.candidates, 1) + boost * get(by.candidates, 3),
     )
     write(out, by.experts * hedged + read(side, state.stack) * stacked)
 
 
 @formula(fast=True)
-def compare(side: Any, state: Any, by: Any, losses: Any, last_losses: Any) -> None:
-    """Let both AdaHedges see what the experts and the candidates have lost, in lanes."""
+def update_totals(side: Any, state: Any, by: Any, losses: Any, last_losses: Any) -> None:
+    """Update both AdaHedges by the losses of the experts and of the candidates, in lanes."""
     sums = state.sums
     gap, last_gap = (
         observe(by.rate, sums[GAP], by.experts, losses),
@@ -170,7 +170,7 @@ def compare(side: Any, state: Any, by: Any, losses: Any, last_losses: Any) -> No
 
 @formula(fast=True)
 def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
-    """Add a row of weight h to the certificate: its loss phi, and phi* at the slope that was met.
+    """Add a row of weight h to the certificate: its loss phi, and phi* at its slope.
 
     A sum beyond float64 becomes infinite, never NaN; with an infinite phi* nothing is certified.
     """
@@ -182,15 +182,15 @@ def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
 
 
 @formula(fast=True)
-def judge_clipping(sums: Any, clipped: float, linear: float) -> None:
-    """Add the losses of a prediction, clipped and as it is, to the recent means."""
+def update_clipping_losses(sums: Any, clipped: float, linear: float) -> None:
+    """Add the losses of a prediction, clipped and not clipped, to the recent means."""
     part = min(1.0, (RECENCY + 1.0) / (sums[ROUNDS] + RECENCY))
     sums[CLIPPED] += part * (min(clipped, LARGEST_LOSS) - sums[CLIPPED])
     sums[LINEAR] += part * (min(linear, LARGEST_LOSS) - sums[LINEAR])
 
 
 @formula(fast=True)
-def leave(state: Any, expert: int) -> None:
+def remove_expert(state: Any, expert: int) -> None:
     """Take an expert out of the mixture."""
     state.totals[expert] = math.inf
     state.stack[expert] = 0.0

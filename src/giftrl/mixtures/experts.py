@@ -5,8 +5,8 @@ proximal step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own pr
 c = sum_j u_j^2/(kappa L_j), as everywhere in this package. N is the mean of norm2(u)^2, kappa the curvature of the loss
 in units of labels, and
 
-    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature met,
-    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope met.
+    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature,
+    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope.
 
 These are the strengths of :class:`giftrl.regularizers.Curvature` and :class:`giftrl.regularizers.AdaGrad`. h and g are
 those of the *combined* prediction, so that one q_j and one r_j serve all experts: measured, that is no worse than one
@@ -35,9 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import clip, load, store, wide
-from giftrl.compiled.registry import formula, operation
-from giftrl.errors import UnknownName, require
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
+from giftrl.compiled.registry import formula
+from giftrl.errors import UnknownName
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.state import BlockColumns
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
@@ -98,51 +100,13 @@ def preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-@operation
-def lanes(grid: Any) -> int:
-    """How many experts are side by side."""
-    return len(grid.prior)
-
-
-@operation
+@formula
 def bets(grid: Any) -> bool:
-    """Whether a mixture of one score has a coin-betting expert beside this grid."""
-    return True
+    """True if a mixture of one score has the coin beside this grid: four experts, for haste, go without it."""
+    return bool(lanes(grid) == 8)
 
 
-class Eight(NamedTuple):
-    """The factors of eight experts."""
-
-    prior: NDArray[np.float64]
-    curve: NDArray[np.float64]
-    root: NDArray[np.float64]
-
-    def lanes(self) -> int:
-        return 8
-
-
-class Four(NamedTuple):
-    """The factors of four experts, for haste: one score then goes without the coin."""
-
-    prior: NDArray[np.float64]
-    curve: NDArray[np.float64]
-    root: NDArray[np.float64]
-
-    def lanes(self) -> int:
-        return 4
-
-    def bets(self) -> bool:
-        return False
-
-
-def grid(experts: tuple[Expert, ...]) -> Eight | Four:
-    """Four or eight experts side by side."""
-    require(len(experts) in (4, 8), "experts", experts, "must be four or eight", "repeat one to fill up")
-    prior, curve, root = (np.array([getattr(each, name) for each in experts]) for name in ("prior", "curve", "root"))
-    return Eight(prior, curve, root) if len(experts) == 8 else Four(prior, curve, root)
-
-
-class Factors(NamedTuple):
+class StrengthFactors(NamedTuple):
     """The three factors of L_j for a row, each a vector with a lane for each expert."""
 
     prior: Any
@@ -150,9 +114,9 @@ class Factors(NamedTuple):
     root: Any
 
 
-def factor_table(grid: Any, dtype: Any) -> NDArray[Any]:
-    """The factors of a grid in the type in which weights are stored, a row for each kind."""
-    return np.array([grid.prior, grid.curve, grid.root], dtype)
+def factor_table(experts: tuple[Expert, ...], dtype: Any) -> NDArray[Any]:
+    """The factors of experts in the type in which weights are stored, a row for each kind."""
+    return np.array([[expert[kind] for expert in experts] for kind in (1, 2, 3)], dtype)
 
 
 @formula(fast=True)
@@ -160,20 +124,20 @@ def factors(grid: Any, norm: float, table: Any) -> Any:
     """The factors while the mean of norm2(u)^2 is ``norm``, from :func:`factor_table`."""
     real = table.dtype.type
     prior, root = load(grid, table, 0, 0) * real(norm), load(grid, table, 2, 0) * real(math.sqrt(norm))
-    return Factors(prior, load(grid, table, 1, 0), root)
+    return StrengthFactors(prior, load(grid, table, 1, 0), root)
 
 
 @formula(fast=True)
-def strengths(x: Any, q: Any, z2: Any, by: Any) -> Any:
+def strengths(x: Any, q: Any, z2: Any, by: StrengthFactors) -> Any:
     """L_j of all experts, in the type in which weights are stored."""
     return strength(CURVATURE, by.prior, by.curve * q) + by.root * strength(ADAGRAD, x.dtype.type(1.0), z2)
 
 
 @formula(fast=True)
-def grow(grid: Any, columns: Any, scores: Any, x: Any, j: int, factor: float, by: Any) -> None:
+def grow(grid: Any, columns: BlockColumns, scores: Any, x: Any, j: int, factor: float, by: StrengthFactors) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
 
-    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
+    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not get the
     weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
     f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
@@ -186,13 +150,13 @@ def grow(grid: Any, columns: Any, scores: Any, x: Any, j: int, factor: float, by
 
 
 @formula(fast=True)
-def measure(columns: Any, x: Any, j: int, u: float, by: Any) -> Any:
+def measure(columns: BlockColumns, x: Any, j: int, u: float, by: StrengthFactors) -> Any:
     """u_j/L_j, in the type in which weights are stored: a step moves x_j along it, and u_j times it is a part of c."""
     return x.dtype.type(u) / strengths(x, x[j, columns.curve], x[j, columns.root], by)
 
 
 @formula(fast=True)
-def add_products(grid: Any, columns: Any, x: Any, j: int, u: float, out: Any) -> None:
+def add_products(grid: Any, columns: BlockColumns, x: Any, j: int, u: float, out: Any) -> None:
     """Add u x_j of all experts to ``out``, which has a row for each of K scores."""
     for m in range(np.uint64(len(out))):
         at = columns.lanes + m * np.uint64(lanes(grid))
@@ -206,7 +170,7 @@ def move(grid: Any, x: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 
 @formula(fast=True)
-def remember(columns: Any, x: Any, j: int, u: float, h: float, g: float) -> None:
+def remember(columns: BlockColumns, x: Any, j: int, u: float, h: float, g: float) -> None:
     """Add to q_j and r_j: h is the curvature in units of kappa, g the slope in units of S."""
     real = x.dtype.type
     most, v = real(LARGEST_EXPERT_WEIGHT), real(u)
@@ -221,27 +185,11 @@ RICHEST = 1e12
 
 
 @formula(fast=True)
-def stakes(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """1 + G_j of the score whose theta is in column ``at``, in the type in which weights are stored."""
-    return x.dtype.type(1.0) + x[j, at + scores]
-
-
-@formula(fast=True)
-def winnings(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """(WEALTH + W_j) theta_j of the score whose theta is in column ``at``."""
-    return (x.dtype.type(WEALTH) + x[j, at + scores + scores]) * x[j, at]
-
-
-@formula(fast=True)
-def fraction(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """x_j of the score whose theta is in column ``at``, in units of Y/N and in the type in which weights are stored."""
-    return winnings(x, j, at, scores) / stakes(x, j, at, scores)
-
-
-@formula(fast=True)
 def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
     """x_j of the score whose theta is in column ``at``, with unit = Y/N."""
-    return unit * np.float64(fraction(x, j, at, scores))
+    real = x.dtype.type
+    won = (real(WEALTH) + x[j, at + scores + scores]) * x[j, at]
+    return unit * np.float64(won / (real(1.0) + x[j, at + scores]))
 
 
 @formula(fast=True)

@@ -2,7 +2,7 @@
 
 A = (N/beta I + sum of h u u')^-1 over the features seen so far, x -= a A u with the proximal scalar a for
 c = <u, A u>, and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature gets a
-place in A when it is first learnt from. When features outnumber the places, the expert leaves the mixture.
+place in A when it is first learned from. When features outnumber the places, the expert leaves the mixture.
 
 A round costs the square of the number of features. So the expert learns on credit: it begins with CREDIT
 multiplications, earns EARNED for each entry of a row, and passes over rows that it cannot pay for. On a short stream it
@@ -26,101 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
-from giftrl.mixtures.combination import leave
-from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
+from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
+from giftrl.mixtures.combination import remove_expert
 from giftrl.mixtures.state import PLACE
 from giftrl.ops.scalar import clamp
-
-#: The rows of ``late``; :func:`take_in` names them all.
-LATE = 8
-
-
-class Late(NamedTuple):
-    """The vectors that A has yet to lose, and how many there are."""
-
-    late: NDArray[np.float64]
-    waiting: NDArray[np.int64]
-
-
-def nothing_late(inverse: NDArray[np.float64]) -> Late:
-    """What is late where ``inverse``, a matrix or one for each class, is up to date.
-
-    >>> nothing_late(np.eye(3)).late.shape, nothing_late(np.zeros((5, 3, 3))).late.shape
-    ((8, 3), (5, 8, 3))
-    """
-    return Late(np.zeros((*inverse.shape[:-2], LATE, inverse.shape[-1])), np.zeros(1, np.int64))
-
-
-@formula(fast=True)
-def variance(matrix: Any, s: Any) -> float:
-    """The diagonal entry of A at place s."""
-    found = matrix.inverse[s, s]
-    for b in range(LATE):
-        found -= matrix.late[b, s] * matrix.late[b, s]
-    return float(found)
-
-
-@formula(fast=True)
-def stretch(matrix: Any, s: Any, g: float) -> None:
-    """Multiply row s and column s of A by g; their common entry by g^2."""
-    for k in range(matrix.size[0]):
-        matrix.inverse[s, k] *= g
-        matrix.inverse[k, s] *= g
-    for b in range(LATE):
-        matrix.late[b, s] *= g
-
-
-@formula(fast=True)
-def isolate(matrix: Any, s: Any, own: float) -> None:
-    """Make row s and column s of A zeros, but for the diagonal entry ``own``."""
-    for k in range(matrix.size[0]):
-        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
-    matrix.inverse[s, s] = own
-    for b in range(LATE):
-        matrix.late[b, s] = 0.0
-
-
-@formula(fast=True)
-def lose(matrix: Any, v: Any, root: float) -> None:
-    """Take root^2 v v' from A, later: in the free row of ``late``."""
-    late = matrix.late[matrix.waiting[0]]
-    for k in range(matrix.size[0]):
-        late[k] = root * v[k]
-
-
-@formula(fast=True)
-def add_late(matrix: Any, u: Any, au: Any) -> None:
-    """Make A u of ``inverse`` times u."""
-    n = matrix.size[0]
-    for b in range(matrix.waiting[0]):
-        late, along = matrix.late[b], 0.0
-        for i in range(n):
-            along += late[i] * u[i]
-        for i in range(n):
-            au[i] -= along * late[i]
-
-
-@formula(fast=True)
-def fills(matrix: Any) -> bool:
-    """Count a row of ``late``; whether it was the last free one, so that they must be taken in."""
-    matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE
-    return bool(matrix.waiting[0] == 0)
-
-
-@formula(fast=True)
-def take_in(matrix: Any) -> None:
-    """Bring ``inverse`` up to date, and free all rows of ``late``."""
-    a, late, n = matrix.inverse, matrix.late, matrix.size[0]
-    for k in range(n):
-        v0, v1, v2, v3 = late[0, k], late[1, k], late[2, k], late[3, k]
-        v4, v5, v6, v7 = late[4, k], late[5, k], late[6, k], late[7, k]
-        for i in range(n):  # all eight in one step, so that a[k, i] is read and written once
-            first = v0 * late[0, i] + v1 * late[1, i] + v2 * late[2, i] + v3 * late[3, i]
-            a[k, i] -= first + (v4 * late[4, i] + v5 * late[5, i] + v6 * late[6, i] + v7 * late[7, i])
-    for b in range(LATE):
-        for k in range(n):
-            late[b, k] = 0.0
-
 
 #: beta of its first strength N/beta.
 BETA = 100.0
@@ -130,19 +39,21 @@ RATE = 4.0
 CREDIT, EARNED = 3.2e7, 64.0
 #: The matrices of all classes have at most this many numbers: K times the square of the places.
 MOST_NUMBERS = 1 << 18
-#: A row teaches a direction at most this many times what is known of it: beyond that, rounding would undo the rest.
+#: A row adds to the curvature along it at most this factor: beyond that, rounding would undo the rest.
 SUREST = 1e8
 #: The same for K scores, here and in the stack.
 SHARPEST = 1e6
-#: Added to c where it divides.
+#: Added to c before it divides.
 TINY = 1e-300
+#: How many downdates are delayed; :func:`apply_late` names them all.
+LATE_ROWS = 8
 
 
 class Matrix(NamedTuple):
     """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
 
-    ``size`` is -1 once the expert has left the mixture. ``late`` is what A has yet to lose
-    (:mod:`giftrl.mixtures.full_matrix`), and ``waiting`` counts its rows in use.
+    ``size`` is -1 once the expert has left the mixture. ``late`` holds the delayed downdates of A, and ``waiting``
+    counts them.
     """
 
     inverse: NDArray[np.float64]
@@ -152,6 +63,15 @@ class Matrix(NamedTuple):
     credit: NDArray[np.float64]
     late: NDArray[np.float64]
     waiting: NDArray[np.int64]
+
+
+def nothing_late(inverse: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """``late`` and ``waiting`` without delayed downdates of ``inverse``, a matrix or one for each class.
+
+    >>> nothing_late(np.eye(3))[0].shape, nothing_late(np.zeros((5, 3, 3)))[0].shape
+    ((8, 3), (5, 8, 3))
+    """
+    return np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64)
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:
@@ -170,22 +90,99 @@ def new_matrix(places: int, classes: int | None = None) -> Matrix:
     return Matrix(inverse, np.zeros(weights), np.zeros(places), size, credit, *nothing_late(inverse))
 
 
+# Delayed downdates of A.
+
+
 @formula(fast=True)
-def of_class(matrix: Any, m: Any) -> Any:
+def variance(matrix: Matrix, s: Any) -> float:
+    """The diagonal entry of A at place s."""
+    found = matrix.inverse[s, s]
+    for b in range(LATE_ROWS):
+        found -= matrix.late[b, s] * matrix.late[b, s]
+    return float(found)
+
+
+@formula(fast=True)
+def rescale(matrix: Matrix, s: Any, g: float) -> None:
+    """Multiply row s and column s of A by g; their common entry by g^2."""
+    for k in range(matrix.size[0]):
+        matrix.inverse[s, k] *= g
+        matrix.inverse[k, s] *= g
+    for b in range(LATE_ROWS):
+        matrix.late[b, s] *= g
+
+
+@formula(fast=True)
+def isolate(matrix: Matrix, s: Any, own: float) -> None:
+    """Make row s and column s of A zeros, but for the diagonal entry ``own``."""
+    for k in range(matrix.size[0]):
+        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
+    matrix.inverse[s, s] = own
+    for b in range(LATE_ROWS):
+        matrix.late[b, s] = 0.0
+
+
+@formula(fast=True)
+def downdate(matrix: Matrix, v: Any, root: float) -> None:
+    """Take root^2 v v' from A, delayed: write root v to the free row of ``late``."""
+    late = matrix.late[matrix.waiting[0]]
+    for k in range(matrix.size[0]):
+        late[k] = root * v[k]
+
+
+@formula(fast=True)
+def subtract_late(matrix: Matrix, u: Any, au: Any) -> None:
+    """Turn ``inverse`` times u into A u."""
+    n = matrix.size[0]
+    for b in range(matrix.waiting[0]):
+        late, along = matrix.late[b], 0.0
+        for i in range(n):
+            along += late[i] * u[i]
+        for i in range(n):
+            au[i] -= along * late[i]
+
+
+@formula(fast=True)
+def advance(matrix: Matrix) -> bool:
+    """Count a row of ``late``; return True if it was the last free one, so that all must be applied."""
+    matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE_ROWS
+    return bool(matrix.waiting[0] == 0)
+
+
+@formula(fast=True)
+def apply_late(matrix: Matrix) -> None:
+    """Apply the delayed downdates to ``inverse``, and free all rows of ``late``."""
+    a, late, n = matrix.inverse, matrix.late, matrix.size[0]
+    for k in range(n):
+        v0, v1, v2, v3 = late[0, k], late[1, k], late[2, k], late[3, k]
+        v4, v5, v6, v7 = late[4, k], late[5, k], late[6, k], late[7, k]
+        for i in range(n):  # all eight in one step, so that a[k, i] is read and written once
+            first = v0 * late[0, i] + v1 * late[1, i] + v2 * late[2, i] + v3 * late[3, i]
+            a[k, i] -= first + (v4 * late[4, i] + v5 * late[5, i] + v6 * late[6, i] + v7 * late[7, i])
+    for b in range(LATE_ROWS):
+        for k in range(n):
+            late[b, k] = 0.0
+
+
+# The expert.
+
+
+@formula(fast=True)
+def of_class(matrix: Matrix, m: Any) -> Any:
     """The part of class m, as the matrix of one score: views of the same memory."""
     inverse, x, late = matrix.inverse[m], matrix.x[:, m], matrix.late[m]
     return Matrix(inverse, x, matrix.prior, matrix.size, matrix.credit, late, matrix.waiting)
 
 
 @formula(fast=True)
-def is_in(matrix: Any) -> bool:
-    """Whether the expert is part of the mixture."""
+def is_in(matrix: Matrix) -> bool:
+    """True while the expert is part of the mixture."""
     return bool(matrix.size[0] >= 0)
 
 
 @formula(fast=True)
-def affords(matrix: Any, count: int) -> bool:
-    """Whether the expert can pay for a round on a row of this many entries; if so, it has paid."""
+def pay(matrix: Matrix, count: int) -> bool:
+    """Pay for a round on a row of this many entries; return False if the credit is too small."""
     matrix.credit[0] = min(CREDIT, matrix.credit[0] + EARNED * count)
     cost = np.float64(matrix.size[0] + count) * np.float64(matrix.size[0] + count)
     if matrix.credit[0] < cost:
@@ -195,20 +192,20 @@ def affords(matrix: Any, count: int) -> bool:
 
 
 @formula(fast=True)
-def admits(matrix: Any, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
-    """Whether the expert learns from a row: it must be able to pay, and then its new features are given places.
+def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
+    """Pay for a row and give its new features places; return True if the expert learns from it.
 
     When features outnumber the places, the expert leaves the mixture. The row and column of a place are still 0 in
     ``inverse``.
     """
-    if not (is_in(matrix) and affords(matrix, count)):
+    if not (is_in(matrix) and pay(matrix, count)):
         return False
     for k in range(count):
         j, place = row.j[k], matrix.size[0]
         if row.u[k] != 0.0 and record[j, PLACE] == 0.0:
             if place == len(matrix.x):
                 matrix.size[0] = -1
-                leave(state, expert)
+                remove_expert(state, expert)
                 return False
             matrix.size[0] = place + 1
             record[j, PLACE] = place + 1
@@ -218,10 +215,10 @@ def admits(matrix: Any, state: Any, expert: int, record: Any, row: Any, count: i
 
 
 @formula(fast=True)
-def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
-    """Follow the scale of the feature at place s, which has grown by 1/factor.
+def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
+    """Follow the scale of the feature at place s after it has grown by 1/factor.
 
-    What was learnt of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
+    What was learned of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
     variance does not exceed that of a new feature. With g that growth, the dual is kept as in the other experts.
     """
     known = variance(matrix, s)
@@ -231,18 +228,18 @@ def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
         isolate(matrix, s, matrix.prior[s])
         matrix.x[s] = 0.0
     else:
-        stretch(matrix, s, g)
+        rescale(matrix, s, g)
         matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
 
 
 @operation
-def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
-    """:func:`grow_matrix`, or what the pieces of K scores bring instead."""
+def follow_scale(state: Any, matrix: Matrix, s: Any, factor: float) -> None:
+    """:func:`grow_matrix`, or what the state of K scores brings instead."""
     grow_matrix(matrix, s, factor)
 
 
 @formula(fast=True)
-def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
+def measure_matrix(matrix: Matrix, record: Any, row: Any, count: int) -> float:
     """The prediction p."""
     p = 0.0
     for k in range(count):
@@ -253,8 +250,8 @@ def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
 
 
 @formula(fast=True)
-def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
-    """How far the constant moves with the centres of features."""
+def drift_matrix(matrix: Matrix, record: Any, row: Any) -> float:
+    """The move of the constant with the centres of features."""
     moved = 0.0
     for listed in range(row.many[0]):
         s = np.int64(record[row.j[row.moved[listed]], PLACE]) - 1
@@ -264,7 +261,7 @@ def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
 
 
 @formula(fast=True)
-def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> None:
+def put_in_places(matrix: Matrix, record: Any, row: Any, count: int, u: Any) -> None:
     """Write a row as a vector ``u`` over the places."""
     for i in range(matrix.size[0]):
         u[i] = 0.0
@@ -275,7 +272,7 @@ def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> Non
 
 
 @formula(fast=True)
-def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
+def multiply(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
     """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
@@ -285,7 +282,7 @@ def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) ->
         if s >= 0:
             for i in range(n):
                 au[i] += np.float64(row.u[k]) * matrix.inverse[s, i]
-    add_late(matrix, u, au)
+    subtract_late(matrix, u, au)
     c, most = 0.0, 0.0
     for i in range(n):
         c += u[i] * au[i]
@@ -294,8 +291,8 @@ def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) ->
 
 
 @formula(fast=True)
-def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
-    """Put A u into ``au`` and return <u, A u>; a matrix that rounding has spoilt is first set back to its prior."""
+def sound_product(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+    """Put A u into ``au`` and return <u, A u>; a matrix spoilt by rounding is first reset to its prior."""
     c, most = multiply(matrix, record, row, count, u, au)
     if not -1e-6 * most <= c <= 1e3 * most:
         for s in range(matrix.size[0]):
@@ -305,32 +302,32 @@ def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: An
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+def spread_matrix(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
     """Put u and A u of a row into memory, and return <u, A u>."""
     put_in_places(matrix, record, row, count, u)
     return sound_product(matrix, record, row, count, u, au)
 
 
 @formula(fast=True)
-def learn_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+def learn_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and add the curvature h to the inverse of A."""
     part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
     for k in range(matrix.size[0]):
         matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
-    lose(matrix, au, math.sqrt(part))
+    downdate(matrix, au, math.sqrt(part))
 
 
 @formula(fast=True)
-def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+def step_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     """The round of one score: :func:`learn_matrix`."""
     learn_matrix(matrix, au, c, a, h)
-    if fills(matrix):
-        take_in(matrix)
+    if advance(matrix):
+        apply_late(matrix)
 
 
 @formula(fast=True)
-def grow_classes(matrix: Any, s: Any, factor: float) -> None:
-    """:func:`grow_matrix` for each class; where rounding has left A_m no variance, the feature begins anew."""
+def grow_classes(matrix: Matrix, s: Any, factor: float) -> None:
+    """:func:`grow_matrix` for each class; if rounding has left A_m no variance, the feature begins anew."""
     for m in range(len(matrix.inverse)):
         own = of_class(matrix, m)
         if not variance(own, s) > 0.0:
@@ -339,7 +336,7 @@ def grow_classes(matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
+def spread_classes(matrix: Matrix, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
     """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
     put_in_places(matrix, record, row, count, u)
     total, weight = 0.0, 0.0
@@ -351,11 +348,11 @@ def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: An
 
 
 @formula(fast=True)
-def step_classes(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
+def step_classes(matrix: Matrix, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
     """:func:`learn_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
     for m in range(len(c)):
         bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / (c[m] + TINY))
         learn_matrix(of_class(matrix, m), au[m], c[m], a[m], bend)
-    if fills(matrix):
+    if advance(matrix):
         for m in range(len(c)):
-            take_in(of_class(matrix, m))
+            apply_late(of_class(matrix, m))

@@ -1,4 +1,4 @@
-"""Labels in their own units: where predictions start, how far they range, how steep and how curved the loss is.
+"""The units of labels: the first prediction and the range of predictions, the slope and the curvature of the loss.
 
 With labels -1 and +1 predictions start at 0, and all units are 1. With real labels they start at o, the running mean
 label; Y is the mean distance of labels from o, S the mean absolute slope of the loss at o, and predictions stay between
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
+from giftrl.mixtures.clip_limits import LARGEST_LABEL, SMALLEST_SPREAD
 from giftrl.ops.loss import approach_all, bend_at, curvature, prox, slope, value
 from giftrl.ops.loss_scale import highest, kinked, lowest, offset, reach, spread
 from giftrl.ops.scalar import clamp
@@ -25,14 +25,17 @@ from giftrl.ops.scalar import clamp
 #: The entries of ``units``: total weight and mean of labels, Y, S, the range, o, the first o; and of the combined
 #: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.
 WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)
-SIZE = 12
+UNIT_COUNT = 12
+#: The units of the labels of K scores: all are 1, and nothing is subtracted.
+CLASS_UNITS: NDArray[np.float64] = np.ones(UNIT_COUNT)
+CLASS_UNITS[[OFFSET, ORIGIN]] = 0.0
 #: The mean residual counts as at least this part of Y: as it goes to 0, the curvature of the parabola has no bound.
 LEAST_RESIDUAL = 1e-3
 
 
 def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
     """The units before the first label; ``margin`` says that labels are -1 and +1."""
-    units = np.zeros(SIZE)
+    units = np.zeros(UNIT_COUNT)
     units[LOW], units[HIGH] = np.inf, -np.inf
     if margin:
         units[WEIGHT] = units[SPREAD] = 1.0
@@ -43,7 +46,7 @@ def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
 
 @formula
 def ready(units: Any) -> bool:
-    """Whether Y and S are known: not before two labels differ, and until then there is nothing to learn."""
+    """True once Y and S are known: two labels differ, and before that there is nothing to learn."""
     return bool(units[SPREAD] > SMALLEST_SPREAD and units[SLOPE] > SMALLEST_SPREAD)
 
 
@@ -80,8 +83,8 @@ def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
 
 
 @formula
-def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
-    """Add a label to the means, after it was learnt from."""
+def update_label_means(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
+    """Add a label to the means, after it was learned from."""
     if margin:
         return
     first = units[WEIGHT] == 0.0
@@ -104,7 +107,7 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
 
 
 @formula
-def judge(loss: Any, units: Any, p: float, y: float, h: float, g: float) -> None:
+def update_residual_means(loss: Any, units: Any, p: float, y: float, h: float, g: float) -> None:
     """Add the residual and the slope g of a combined prediction to the means."""
     residual, g = min(spread(loss, y, p), LARGEST_LABEL), min(abs(g), LARGEST_LABEL)
     units[JUDGED] += h
@@ -135,7 +138,7 @@ def temperature(units: Any, margin: bool) -> float:
 
 
 @formula
-def within(units: Any, p: float) -> float:
+def clip_to_range(units: Any, p: float) -> float:
     """p clipped to the range of predictions; 0 before the first label."""
     if not units[LOW] <= units[HIGH]:
         return 0.0

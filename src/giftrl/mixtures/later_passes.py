@@ -1,9 +1,9 @@
-"""Later passes: rows that were learnt before teach the experts once more, and tell nothing else.
+"""Later passes: rows that were learned before update the weights of the experts, and nothing else.
 
-A row that was learnt before looks easier than it is, most of all to experts that know it by heart. So a later pass
-leaves everything as the first pass left it that compares (totals, candidates, the stack, the units of labels) and that
-counts (the scales and centres of features, the coin, the certificate), and goes on with the weights of the grid and of
-the full matrix. Two things keep these from learning rows by heart:
+A row that was learned before looks easier than it is, most of all to experts that know it by heart. So a later pass
+leaves all that compares experts (totals, candidates, the stack, the units of labels) and all that counts (the scales
+and centres of features, the coin, the certificate) as the first pass left it, and continues with the weights of the
+grid and of the full matrix. Two things keep these from learning rows by heart:
 
 - The first strength L_j(0) of an expert is that of a term L_j(0) x_j^2/2, which the first pass pays once. A later pass
   pays it in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).
@@ -21,29 +21,30 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
-from giftrl.mixtures.experts import factors, lanes, strengths
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.experts import factors, strengths
 from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import DENSE_PLACE, ROWS, Columns
+from giftrl.mixtures.state import DENSE_PLACE, ROWS, BlockColumns
 from giftrl.system import zeros
 
 
-class Later(NamedTuple):
-    """What later rounds add up: (t - 1)(w_t - w_{t-1}) of the grid, w_t of the full matrix; and T."""
+class LaterSums(NamedTuple):
+    """Sums over later rounds: (t - 1)(w_t - w_{t-1}) of the grid, w_t of the full matrix; and T."""
 
     changes: NDArray[Any]
     matrix: NDArray[np.float64]
     rounds: NDArray[np.float64]
 
 
-def no_rounds(features: int, columns: Columns, matrix: Matrix, dtype: Any) -> Later:
+def no_later_rounds(features: int, columns: BlockColumns, matrix: Matrix, dtype: Any) -> LaterSums:
     """The sums before the first later round; without features, those of a learner in its first pass."""
     width = int(columns.curve) - int(columns.lanes)
-    return Later(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
+    return LaterSums(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
 
-def settle(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> None:
-    """Put the means of the weights in the place of the weights."""
+def average_weights(later: LaterSums, columns: BlockColumns, x: NDArray[Any], matrix: Matrix) -> None:
+    """Replace the weights by their means over all later rounds."""
     rounds = later.rounds[0]
     if rounds == 0.0:
         return
@@ -57,7 +58,7 @@ def settle(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> N
 
 
 @formula(fast=True)
-def change(grid: Any, later: Any, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
+def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
     """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
     old = load(grid, x, j, at)
     t = x.dtype.type(later.rounds[0])
@@ -66,8 +67,8 @@ def change(grid: Any, later: Any, x: Any, j: int, at: Any, first: Any, new: Any)
 
 
 @formula(fast=True)
-def pull(parts: Any, count: Any, norm: float, scores: Any) -> None:
-    """Pull the weights of a row's features towards 0, all but that of the constant."""
+def shrink_weights(parts: Any, count: Any, norm: float, scores: Any) -> None:
+    """Shrink the weights of a row's features towards 0, all but the constant's."""
     grid, columns, features, x, row = parts.grid, parts.columns, parts.features, parts.x, parts.buffers.row
     real, by = x.dtype.type, factors(grid, norm, parts.buffers.factors)
     first = strengths(x, real(0.0), real(0.0), by)
@@ -80,18 +81,18 @@ def pull(parts: Any, count: Any, norm: float, scores: Any) -> None:
             kept = (most - first) / most
             for m in range(scores):
                 at = columns.lanes + m * np.uint64(lanes(grid))
-                change(grid, parts.later, x, j, at, columns.lanes, load(grid, x, j, at) * kept)
+                change_weights(grid, parts.later, x, j, at, columns.lanes, load(grid, x, j, at) * kept)
 
 
 @formula(fast=True)
-def move_again(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
+def move_later(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
     """:func:`giftrl.mixtures.experts.move` in a later round."""
     grid, x, most = parts.grid, parts.x, parts.x.dtype.type(LARGEST_EXPERT_WEIGHT)
-    change(grid, parts.later, x, j, at, parts.columns.lanes, clip(load(grid, x, j, at) - a * along, most))
+    change_weights(grid, parts.later, x, j, at, parts.columns.lanes, clip(load(grid, x, j, at) - a * along, most))
 
 
 @formula(fast=True)
-def end_round(later: Any, matrix: Any) -> None:
+def end_round(later: LaterSums, matrix: Matrix) -> None:
     """Add the weights of the full matrix, and count the round."""
     if matrix.size[0] > 0:
         many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
+from giftrl.compiled.compiler import Loop
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
-from giftrl.kernels.lane_counts import side
+from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.class_round import ClassBuffers, ClassPieces, ClassState, learn_classes
+from giftrl.mixtures.class_round import ClassBuffers, ClassState, learn_classes
+from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CLIPPED,
@@ -30,17 +32,16 @@ from giftrl.mixtures.combination import (
     UNCOMPARED,
     WEIGHT,
     share,
-    start,
+    start_combination,
 )
-from giftrl.mixtures.experts import bets, factor_table, grid, lanes
+from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.full_matrix import LATE, Matrix, new_matrix
-from giftrl.mixtures.later_passes import Later, no_rounds, settle
-from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.round import Buffers, Pieces, State, learn_mixture
-from giftrl.mixtures.row_loops import ROWS, Calls, MixtureBatch, Parts
+from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
+from giftrl.mixtures.later_passes import LaterSums, average_weights, no_later_rounds
+from giftrl.mixtures.round import Buffers, State, learn_mixture
+from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, MixtureParts
 from giftrl.mixtures.scale_row import entries
-from giftrl.mixtures.scoring import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
+from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
 from giftrl.mixtures.state import (
     BY_FEATURE,
     COUNT,
@@ -49,8 +50,9 @@ from giftrl.mixtures.state import (
     ONE_SCORE,
     PLACE,
     SCALE,
-    Columns,
+    BlockColumns,
     FeatureState,
+    Pieces,
     blocks,
     class_columns,
     grown,
@@ -60,74 +62,55 @@ from giftrl.mixtures.state import (
     with_capacity,
 )
 from giftrl.ops.loss import accepts
-from giftrl.ops.loss_scale import bold, kinked, reach
+from giftrl.ops.loss_scale import bold, reach
 
-#: By which part predictions outside the range of labels must be worse for clipping to pay.
-COSTLY = 0.1
-#: How many sums a mixture of one score has.
-SUMS = LINEAR + 1
+#: Predictions outside the range of labels must be worse by this part for clipping to pay.
+CLIPPING_GAIN = 0.1
 
 
-class SingleRows:
-    """The part of a mixture that learns and scores single rows."""
+class BoundLoops(NamedTuple):
+    """The compiled loops of a mixture with their packed arguments, valid until one of the arrays is replaced."""
 
-    dimension: int
-    features: FeatureState
-    _prepared: Callable[..., Calls]
-    _remember_row: Callable[[OneRow, Array], None]
-    _again: bool
-    _row: OneRow | None = None  # for dense rows, once there was one
+    loss: Any
+    memory: tuple[Any, ...]  # features, matrix, mixing, later
+    again: bool
+    compiled: bool
+    width: int  # the most entries of a row that the buffers have room for
+    learn: Loop
+    parts: PackedArgument
+    score: Loop
+    weights: PackedArgument
 
-    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
-        """Learn from one row by way of memory that is kept, which is quicker than to hand over its own."""
-        row = self._row
-        if row is None or row.width != len(values):
-            row = self._row = self.one_row(dense_row(len(values)))
-        row.values[:], row.label[:] = values, y
-        self.learn_row(row)
-        return np.array(row.score[0])
-
-    def learn_row(self, row: OneRow) -> None:
-        """Learn from one row that has weight."""
-        self.features = with_capacity(self.features, self.dimension, row.width)
-        calls = self._prepared(row.width)
-        row.bind_to(calls)
-        if row.learn is None:
-            row.learn = calls.learn.bind(calls.parts, row.batch)
-        row.learn()
-        if not self._again:
-            self._remember_row(row, row.linear)
-
-    def score_row(self, row: OneRow) -> float:
-        """<s, x> of one row."""
-        calls = self._prepared()
-        row.bind_to(calls)
-        if row.predict is None:
-            row.predict = calls.predict.bind(calls.weights, row.desk, row.rows, row.scores)
-        row.predict()
-        return row.score.item()
-
-    def one_row(self, rows: Rows) -> OneRow:
-        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
-        row = OneRow(rows, desk(self._prepared().weights.value))
-        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
-        return row
+    def still_valid(self, mixture: "Mixture", width: int) -> bool:
+        """True if a mixture still has the memory that these were made of, and there is room for this width."""
+        features, matrix, mixing, later = self.memory
+        return (
+            width <= self.width
+            and features is mixture.features
+            and mixing is mixture.mixing
+            and matrix is mixture.matrix
+            and later is mixture._later
+            and self.loss is mixture.loss
+            and self.again is mixture._again
+            and self.compiled is mixture.compiled
+        )
 
 
-class Mixture(SingleRows, RowLearner):
+class Mixture(RowLearner):
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
-    A kind of mixture brings what is declared here.
+    Subclasses bring what is declared here.
     """
 
-    places: Columns  # where the numbers of a feature are
+    places: BlockColumns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
-    pieces: Any
+    pieces: Pieces
     mixing: Any
     clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
     _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
-    _calls: Calls | None = None
+    _loops: BoundLoops | None = None
+    _row: OneRow | None = None  # memory for dense rows that come one by one, once there was one
 
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
@@ -143,8 +126,8 @@ class Mixture(SingleRows, RowLearner):
         self.preset = preset
         self.compiled = compiled
         self.classes = classes
-        experts, places = named_preset(preset)
-        self.grid = grid(experts)
+        self.grid_experts, places = named_preset(preset)
+        self.grid = side(len(self.grid_experts))
         self.places, scores = self._columns(), classes or 1
         self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
         self.matrix = new_matrix(places, classes)
@@ -153,9 +136,9 @@ class Mixture(SingleRows, RowLearner):
         coin = "coin betting" if classes is not None or bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
-        self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
+        self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> BlockColumns:
         return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
@@ -180,39 +163,74 @@ class Mixture(SingleRows, RowLearner):
         labels, predictions = self._typed(y), np.empty((len(y), *self._scores))
         witnesses = None if self._again else self.witnesses
         linear = np.empty((0 if witnesses is None else len(y), *self._scores))
-        width = int(longest(rows))
-        self.features = with_capacity(self.features, self.dimension, width)
-        calls = self._prepared(width)
-        calls.learn(calls.parts, MixtureBatch(rows, labels, weights, predictions, linear))
+        loops = self._prepared(int(longest(rows)))
+        loops.learn(loops.parts, MixtureBatch(rows, labels, weights, predictions, linear))
         if witnesses is not None:
             witnesses.add(rows, labels, weights, linear, self.loss)
         return predictions
 
-    def _prepared(self, width: int = 0) -> Calls:
-        """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
-        calls = self._calls
-        if calls is None or not calls.serve(self, width):
-            if calls is not None:  # rows that grow bit by bit do not often find too little room
-                width = max(width, 2 * calls.width if width > calls.width else calls.width)
-            columns = math.prod(self._scores)
-            pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
-            memory, units = (self.features, self.matrix, self.mixing, self._later), getattr(self.mixing, "units", UNIT)
-            features = self.features
-            parts = Parts(
-                self.loss, self.grid, self.places, pieces, features, features.x, features.theta, *memory[1:], buffers
+    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
+        """Learn from one row through memory that is kept, which is quicker than to pass its own."""
+        row = self._row
+        if row is None or row.width != len(values):
+            row = self._row = self.one_row(dense_row(len(values)))
+        row.values[:], row.label[:] = values, y
+        self.learn_row(row)
+        return np.array(row.score[0])
+
+    def one_row(self, rows: Rows) -> OneRow:
+        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`; for mixtures of one score."""
+        row = OneRow(rows, scoring_state(self._prepared(0).weights.value))
+        row.batch = PackedArgument(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        return row
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row that has weight."""
+        loops = self._prepared(row.width)
+        row.bind_to(loops)
+        if row.learn is None:
+            row.learn = loops.learn.bind(loops.parts, row.batch)
+        row.learn()
+        if not self._again:
+            self._remember_row(row, row.linear)
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x> of one row."""
+        loops = self._prepared(0)
+        row.bind_to(loops)
+        if row.predict is None:
+            row.predict = loops.score.bind(loops.weights, row.desk, row.rows, row.scores)
+        row.predict()
+        return row.score.item()
+
+    def _prepared(self, width: int) -> BoundLoops:
+        """The loops, with buffers for rows of up to this many entries; 0 for scores alone."""
+        if width:
+            self.features = with_capacity(self.features, self.dimension, width)
+        loops = self._loops
+        if loops is None or not loops.still_valid(self, width):
+            if loops is not None:  # rows that grow bit by bit do not often find too little room
+                width = max(width, 2 * loops.width if width > loops.width else loops.width)
+            features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
+            pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
+            parts = MixtureParts(
+                loss=self.loss, grid=self.grid, columns=self.places, pieces=pieces, features=features, x=features.x,
+                theta=features.theta, matrix=matrix, state=mixing, later=later,
+                buffers=self._buffers(width + len(features.dense)),
             )  # fmt: skip
-            weights = Weights(
-                self.grid, self.places, self.features, self.features.x, self.matrix.x.reshape(-1, columns),
-                self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
+            weights = ScoringParts(
+                self.grid, self.places, features, features.x, matrix.x.reshape(-1, scores),
+                mixing.offsets.reshape(-1, scores), mixing.units, pieces.boost, mixing,
             )  # fmt: skip
-            loops = self._loop, predict_mixture if self.classes is None else predict_classes
-            learn, predict = (compiler.ready(loop, self.compiled, counted=False) for loop in loops)
+            learn, score = (compiler.ready(loop, self.compiled, counted=False) for loop in (self._loop, score_rows))
             made_of = self.loss, memory, self._again, self.compiled
-            self._calls = calls = Calls(*made_of, width, learn, Held(parts), predict, Held(weights))
-        return calls
+            self._loops = loops = BoundLoops(
+                *made_of, width, learn, PackedArgument(parts), score, PackedArgument(weights)
+            )
+        return loops
 
     def repeat(self) -> None:
-        """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later_passes`.
+        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.later_passes`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -234,15 +252,15 @@ class Mixture(SingleRows, RowLearner):
     def settle(self) -> None:
         """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
         if self._again:
-            settle(self._later, self.places, self.features.x, self.matrix)
+            average_weights(self._later, self.places, self.features.x, self.matrix)
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
-    def _no_rounds(self, features: int) -> Later:
-        return no_rounds(features, self.places, self.matrix, self.dtype)
+    def _no_rounds(self, features: int) -> LaterSums:
+        return no_later_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
-        """<s, x> for each row, with a column for each class where there are classes.
+        """<s, x> for each row, with a column for each class if there are classes.
 
         :meth:`clip` makes it the prediction that :meth:`learn` would return.
         """
@@ -251,15 +269,15 @@ class Mixture(SingleRows, RowLearner):
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
-        calls, out = self._prepared(), np.empty((n, math.prod(self._scores)))
-        calls.predict(calls.weights, desk(calls.weights.value), rows, out)
+        loops, out = self._prepared(0), np.empty((n, self.classes or 1))
+        loops.score(loops.weights, scoring_state(loops.weights.value), rows, out)
         return out.reshape(n, *self._scores)
 
     @property
     def x(self) -> Array:
-        """The weights of the features, with a column for each class where there are classes.
+        """The weights of the features, with a column for each class if there are classes.
 
-        That of the constant feature is the intercept.
+        The weight of the constant feature is the intercept.
         """
         return self.weights_of(slice(None))
 
@@ -267,11 +285,11 @@ class Mixture(SingleRows, RowLearner):
         """The entries of x for some features, by their numbers or as a slice."""
         every = isinstance(features, slice)
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
-        weights = self._prepared().weights
-        on, out = desk(weights.value), np.empty((len(which), math.prod(self._scores)))
-        compiler.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
-        at = np.flatnonzero(which == self.constant)  # none where there is no constant
-        out[at] = np.clip(out[at] + on.constants - on.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        weights = self._prepared(0).weights
+        state, out = scoring_state(weights.value), np.empty((len(which), self.classes or 1))
+        compiler.ready(weigh, self.compiled, counted=False)(weights, state, which, out)
+        at = np.flatnonzero(which == self.constant)  # none without a constant
+        out[at] = np.clip(out[at] + state.constants - state.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         return out.reshape(-1, *self._scores)
 
     @property
@@ -282,7 +300,7 @@ class Mixture(SingleRows, RowLearner):
         """
         totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
         shares = np.empty(len(totals))
-        share(self.pieces.bold, side(len(totals)), self.mixing, shares)
+        share(self.pieces.boost, side(len(totals)), self.mixing, shares)
         every = zip(self.expert_names, shares, totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
@@ -293,7 +311,7 @@ class Mixture(SingleRows, RowLearner):
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt."""
+        """The number of rows learned."""
         return int(self.mixing.sums[ROUNDS])
 
     @property
@@ -303,7 +321,7 @@ class Mixture(SingleRows, RowLearner):
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself, against any linear model of the original features.
+        """The certificate of the run so far, against any linear model of the original features.
 
         With K scores a comparator is a matrix like x, flattened row by row.
         """
@@ -316,7 +334,7 @@ class Mixture(SingleRows, RowLearner):
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
-            self._calls = self._row = None  # which would keep the old memory
+            self._loops = self._row = None  # which would keep the old memory
             self.features = grown(self.features, dimension)
             if self._again:
                 more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
@@ -326,7 +344,7 @@ class Mixture(SingleRows, RowLearner):
                 self.witnesses.grow(dimension)
 
     def own_state(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the state without those of witnesses."""
+        """The arrays of the state without those of the stored examples."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
         if self._again:
             parts["later"] = self._later
@@ -334,11 +352,11 @@ class Mixture(SingleRows, RowLearner):
 
     @property
     def sound(self) -> bool:
-        """Whether the state can be restored: no number in it is NaN, or infinite where it must not be."""
+        """True if the state can be restored: no number in it is NaN, or infinite if it must not be."""
         return unsound(self, self.own_state()) is None
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
+        """Continue from the state of a learner with the same parts."""
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
@@ -346,11 +364,11 @@ class Mixture(SingleRows, RowLearner):
             given = {key: state[f"{name}.{key}"] for key in kind._fields}
             return kind(**{key: array if key in but else np.array(array) for key, array in given.items()})
 
-        self._calls = self._row = None
+        self._loops = self._row = None
         self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
-        self._later = part("later", Later) if self._again else self._no_rounds(0)
+        self._later = part("later", LaterSums) if self._again else self._no_rounds(0)
         self._restore_beside(state)
 
     def __repr__(self) -> str:
@@ -361,7 +379,7 @@ class Mixture(SingleRows, RowLearner):
         """A pickle keeps the features that were seen."""
         changes: Any = NonzeroRows.of(self._later.changes)
         features, later = pickled(self.features), self._later._replace(changes=changes)
-        return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
+        return self.__dict__ | {"features": features, "_later": later, "_loops": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
@@ -374,9 +392,9 @@ class Mixture(SingleRows, RowLearner):
 class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
 
-    Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.scale_row` and
+    Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.scale_row` and
     :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
-    features: what was learnt is one weight vector, ``x``.
+    features: what was learned is one weight vector, ``x``.
 
     Args:
         dimension: the number of features.
@@ -410,21 +428,20 @@ class MixtureLearner(Mixture):
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
             there and not margin,
         )  # fmt: skip
-        bolder = self.pieces.bold > 1.0
+        bolder = self.pieces.boost > 1.0
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
             offsets=np.zeros(len(self.expert_names)),
-            **start(self.expert_names, [True, True, bolder, bolder]),
-            sums=np.zeros(SUMS),
+            **start_combination(self.expert_names, [True, True, bolder, bolder]),
+            sums=np.zeros(LINEAR + 1),
         )
 
     def _buffers(self, width: int) -> Buffers:
-        columns, places = len(self.mixing.totals), len(self.matrix.x)
+        columns, places, dtype = len(self.mixing.totals), len(self.matrix.x), self.dtype
         return Buffers(
-            entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
-            np.zeros((ROWS, columns + CANDIDATES)),
-            np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
-            np.empty(places), np.empty(places),
+            entries(width, dtype), side(columns), side(columns + CANDIDATES),
+            np.zeros((ROUND_LINES, columns + CANDIDATES)), np.empty((width, 16), dtype),
+            factor_table(self.grid_experts, dtype), np.zeros((3, 4), dtype), np.empty(places), np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:
@@ -434,13 +451,13 @@ class MixtureLearner(Mixture):
 
     @property
     def clipping_pays(self) -> bool:
-        """Whether predictions that may leave the range of the labels seen would of late have cost a tenth more.
+        """True if predictions that may leave the range of the labels seen would recently have cost a tenth more.
 
-        They do where labels have a limit that they often reach, and not where there is a trend: on the data set
+        This happens if labels have a limit that they often reach, and not if there is a trend: on the data set
         cpusmall, with labels up to 99, leaving the range costs 100 times as much.
         """
         clipped, linear = self.mixing.sums[[CLIPPED, LINEAR]]
-        return bool(linear - clipped > COSTLY * abs(clipped))
+        return bool(linear - clipped > CLIPPING_GAIN * abs(clipped))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -483,38 +500,34 @@ class MulticlassMixture(Mixture):
         require_whole("classes", classes, 2, "give the number of classes")
         super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
         self.loss = loss_of_scores(loss)
-        self.pieces = ClassPieces(
-            -1 if self.constant is None else self.constant,
-            kinked(self.loss), reach(self.loss), bold(self.loss),
-        )  # fmt: skip
+        self.pieces = Pieces(-1 if self.constant is None else self.constant, True, bold(self.loss), False)
         self.mixing = ClassState(
             offsets=np.zeros((len(self.expert_names), self.classes)),
-            **start(self.expert_names, [True] * CANDIDATES),
+            **start_combination(self.expert_names, [True] * CANDIDATES),
             slopes=np.zeros(self.classes),
             sums=np.zeros(6),
         )
 
     def _buffers(self, width: int) -> ClassBuffers:
-        n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
+        n, k, dtype = lanes(self.grid), self.classes, self.dtype
+        experts, places = len(self.mixing.totals), len(self.matrix.x)
         lines = experts + CANDIDATES + 1
         return ClassBuffers(
-            entries(width, dtype), side(experts),
-            np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
-            np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
-            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
-            np.zeros((k, len(self.matrix.x))),
-            np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),
+            row=entries(width, dtype), side=side(experts), scores=np.zeros((lines, k)), slopes=np.zeros((lines, k)),
+            lengths=np.zeros((1, lines)), losses=np.zeros(lines), weights=np.zeros(experts), last=np.zeros(CANDIDATES),
+            products=np.zeros((k, n)), drift=np.zeros((k, n)), others=np.zeros((2, k)), classes=np.zeros((3, k)),
+            stack=np.zeros((3, experts)), bets=np.zeros((width, k)), places=np.zeros(places), au=np.zeros((k, places)),
+            steps=np.zeros((width, n), dtype), factors=factor_table(self.grid_experts, dtype),
+            turned=np.zeros((k, n), dtype),
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:
-        """Scores as they count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
-        given = np.asarray(scores, np.float64)
-        if self.pieces.reach == math.inf:
-            return given
-        return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
+        """Scores that count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
+        array = np.asarray(scores, np.float64)
+        return np.asarray(np.maximum(array, array.max(axis=-1, keepdims=True) - reach(self.loss)))
 
 
-# The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices.
+# The check of a stored state before a learner continues from it: compiled loops use its numbers as indices.
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -524,7 +537,7 @@ GROWING = (*OF_FEATURES, "features.dense", "features.stamps")
 #: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
 #: what is not in the mixture, and sums beyond float64 are infinite.
 MUST_BE_FINITE: dict[str, list[int]] = {
-    "mixing.units": [entry for entry in range(unit.SIZE) if entry not in (unit.LOW, unit.HIGH)],
+    "mixing.units": [entry for entry in range(unit.UNIT_COUNT) if entry not in (unit.LOW, unit.HIGH)],
     "mixing.totals": [],
     "mixing.candidates": [0],
     "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
@@ -532,7 +545,7 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 
 
 def unsound(learner: Any, state: Arrays) -> str | None:
-    """The name of an array with which a mixture cannot go on, or None."""
+    """The name of an array that a mixture cannot continue from, or None."""
     own: Arrays = learner.own_state()
     for name in own:
         if name not in state or not _fits(name, own[name], state[name]):
@@ -541,7 +554,7 @@ def unsound(learner: Any, state: Arrays) -> str | None:
         return "mixing.totals"
     if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
         return "features.record"
-    if not 0 <= state["matrix.waiting"][0] < LATE:
+    if not 0 <= state["matrix.waiting"][0] < LATE_ROWS:
         return "matrix.waiting"
     if not _sound_dense(learner, state):
         return "features.dense"
@@ -549,11 +562,11 @@ def unsound(learner: Any, state: Arrays) -> str | None:
 
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
-    """Whether an array has the type and shape that it has in a new learner, and no number that it must not have."""
+    """True if an array has the type and shape that it has in a new learner, and no forbidden number."""
     first = 1 if name in GROWING else 0
     if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
         return False
-    if name == "features.theta":  # infinite where it is no longer certified
+    if name == "features.theta":  # infinite once nothing is certified
         return not np.isnan(given).any()
     if name in MUST_BE_FINITE:
         return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
@@ -561,22 +574,18 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
-    """Whether the sums of later passes, if there are any, are numbers, and as many as there are weights."""
-    given = {name: state[f"later.{name}"] for name in Later._fields if f"later.{name}" in state}
-    if not given:
+    """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
+    if not any(f"later.{name}" in state for name in LaterSums._fields):
         return True
-    shapes = {
-        "changes": (len(state["features.record"]), int(learner.places.curve) - int(learner.places.lanes)),
-        "matrix": learner.matrix.x.shape,
-        "rounds": (1,),
-    }
-    types = {"changes": learner.dtype, "matrix": np.float64, "rounds": np.float64}
-    fit = {name: array.shape == shapes[name] and array.dtype == types[name] for name, array in given.items()}
-    return len(fit) == len(shapes) and all(fit.values()) and all(not np.isnan(array).any() for array in given.values())
+    for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():
+        given = state.get(f"later.{name}")
+        if given is None or given.shape != mine.shape or given.dtype != mine.dtype or np.isnan(given).any():
+            return False
+    return True
 
 
 def _sound_dense(learner: Any, state: Arrays) -> bool:
-    """Whether the list of dense features and the records of features agree about who is in it."""
+    """True if the list of dense features and the records of features agree."""
     record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
     total = float(state["features.counts"][DENSE])
     if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
@@ -588,7 +597,7 @@ def _sound_dense(learner: Any, state: Arrays) -> bool:
 
 
 def _sound_record(learner: Any, state: Arrays) -> bool:
-    """Whether scales and counts are not negative, and features have places that the full matrix has."""
+    """True if scales and counts are not negative, and features have places that the full matrix has."""
     record, size, places = state["features.record"], int(state["matrix.size"][0]), len(learner.matrix.x)
     count = state["features.x"][:, int(learner.places.count)]
     if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():

@@ -1,4 +1,4 @@
-"""The loops over the entries of a row: take it in, predict, teach, and move theta of the certificate.
+"""The loops over the entries of a row: scale it, predict, update the experts, and move theta of the certificate.
 
 With float32 weights the sums over a row are float32, too. Their errors are of the order 1e-7 of their largest terms,
 which is what rounding the weights costs anyway; and nothing that is certified depends on them, since theta is float64.
@@ -14,62 +14,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.arguments import Held
-from giftrl.compiled.compiler import Loop
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.lane_counts import FOUR
+from giftrl.kernels.lane_counts import FOUR, lanes
+from giftrl.mixtures import clip_limits as limits
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures import limits
+from giftrl.mixtures.clip_limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
 from giftrl.mixtures.experts import (
     WEALTH,
+    StrengthFactors,
     bets,
     factors,
     grow,
     grow_coin,
-    lanes,
     move,
     remember,
-    stakes,
     strengths,
     win,
 )
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
-from giftrl.mixtures.later_passes import Later, move_again, pull
-from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
-from giftrl.mixtures.scale_row import Scaling, enter, enter_again
-from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, mean_norm
+from giftrl.mixtures.later_passes import LaterSums, move_later, shrink_weights
+from giftrl.mixtures.scale_row import Entries, scale_row, scale_row_again
+from giftrl.mixtures.state import ONE_SCORE, PLACE, BlockColumns, FeatureState, Pieces, mean_norm
 from giftrl.ops.scalar import clamp
 
 #: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
 #: compared, losses, slopes; then the lengths c of proximal steps and their results a.
-ALL, Z, AZ, CLIPPED, LOSSES, SLOPES, C, A, ROWS = range(9)
+PREDICTIONS, Z, AZ, CLIPPED, LOSSES, SLOPES, LENGTHS, STEPS, ROUND_LINES = range(9)
 #: Its columns, counted from the end of the grid: the coin, the full matrix, the combined prediction, one that is not
 #: used, the first candidate and the second one, which is the stack.
 COIN, FULL, COMBINED, UNUSED, CANDIDATE, STACK = range(6)
 
 
-class Parts(NamedTuple):
-    """What all rounds of a batch work with, for one score or K; x and theta are those of the features."""
+class MixtureParts(NamedTuple):
+    """All that the rounds of a batch work with, for one score or K; x and theta are those of the features."""
 
     loss: Any
     grid: Any
-    columns: Columns
-    pieces: Any
+    columns: BlockColumns
+    pieces: Pieces
     features: FeatureState
     x: NDArray[Any]
     theta: NDArray[np.float64]
     matrix: Matrix
     state: Any
-    later: Later
+    later: LaterSums
     buffers: Any
 
 
 class MixtureBatch(NamedTuple):
-    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor made bold.
+    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor boosted.
 
-    That one is empty where they are not wanted.
+    That array is empty if they are not wanted.
     """
 
     rows: Any
@@ -79,60 +76,28 @@ class MixtureBatch(NamedTuple):
     linear: Any
 
 
-class Calls(NamedTuple):
-    """The loops of a mixture and what they work with, taken apart once; of use until something of it is replaced."""
-
-    loss: Any
-    memory: tuple[Any, ...]  # features, matrix, mixing, later
-    again: bool
-    compiled: bool
-    width: int  # the most entries of a row that the buffers have room for
-    learn: Loop
-    parts: Held
-    predict: Loop
-    weights: Held
-
-    def serve(self, mixture: Any, width: int) -> bool:
-        """Whether a mixture still has the memory that these were made of, and rows of this width have room."""
-        features, matrix, mixing, later = self.memory
-        return (
-            width <= self.width
-            and features is mixture.features
-            and mixing is mixture.mixing
-            and matrix is mixture.matrix
-            and later is mixture._later
-            and self.loss is mixture.loss
-            and self.again is mixture._again
-            and self.compiled is mixture.compiled
-        )
-
-
 @formula(fast=True)
-def scaling(pieces: Any) -> Any:
-    """What is done with features."""
-    return Scaling(pieces.constant, pieces.centre_labels)
-
-
-@formula(fast=True)
-def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth: float) -> None:
+def follow_growth(
+    parts: MixtureParts, columns: BlockColumns, by: StrengthFactors, scores: Any, j: int, growth: float
+) -> None:
     """Let the experts follow the scale of a feature that has grown by 1/growth."""
     x = parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
     grow_coin(x, j, columns.coin, scores, growth)
     if is_in(parts.matrix) and parts.features.record[j, PLACE] > 0.0:
-        follow_scale(parts.pieces, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
+        follow_scale(parts.state, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
 
 
 @formula(fast=True)
-def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
-    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
+def read_row(parts: MixtureParts, columns: BlockColumns, rows: Any, i: int, scores: Any) -> Any:
+    """Scale row i, and let the experts follow scales that have grown; return the number of entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
-        again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
-        pull(parts, again, mean_norm(parts.features), scores)
+        again = scale_row_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
+        shrink_weights(parts, again, mean_norm(parts.features), scores)
         return again
     norm = mean_norm(parts.features)
-    count = enter(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
+    count = scale_row(parts.features, columns, parts.x, pieces, rows, i, row)
     by = factors(parts.grid, norm, parts.buffers.factors)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:
@@ -154,7 +119,7 @@ class Sums(NamedTuple):
 
 
 @formula(fast=True)
-def no_sums(x: Any, by: Any) -> Any:
+def no_sums(x: Any, by: StrengthFactors) -> Any:
     """The sums before the first entry."""
     zero = x.dtype.type(0.0)
     return Sums(by.curve * zero, by.curve * zero, zero)
@@ -166,14 +131,15 @@ def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
 
     It is not a fast formula, so that the order of the products does not depend on the loop around them.
     """
-    slopes = stakes(x, j, ONE_SCORE.coin, ONE)
-    per = x.dtype.type(1.0) / (strong * slopes)
-    wealth = x.dtype.type(WEALTH) + x[j, ONE_SCORE.coin + ONE + ONE]
-    return per * (u * slopes), x[j, ONE_SCORE.coin] * get(strong, 0) * wealth * get(per, 0)
+    real, coin = x.dtype.type, ONE_SCORE.coin
+    slopes = real(1.0) + x[j, coin + ONE]
+    per = real(1.0) / (strong * slopes)
+    wealth = real(WEALTH) + x[j, coin + ONE + ONE]
+    return per * (u * slopes), x[j, coin] * get(strong, 0) * wealth * get(per, 0)
 
 
 @formula(fast=True)
-def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
+def add_entry(parts: MixtureParts, by: StrengthFactors, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and keep the numbers that learning from it needs."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
@@ -188,8 +154,8 @@ def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
 
 
 @formula(fast=True)
-def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
-    """Take in row i; the prediction of every expert, and kappa c of those of the grid. Return its entries, and N."""
+def predict_row(parts: MixtureParts, rows: Any, i: int) -> tuple[Any, float]:
+    """Compute the prediction of every expert for row i, and kappa c of the grid; return its entries, and N."""
     count = read_row(parts, ONE_SCORE, rows, i, ONE)
     norm, row = mean_norm(parts.features), parts.buffers.row
     by = factors(parts.grid, norm, parts.buffers.factors)
@@ -202,15 +168,15 @@ def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
 
 
 @formula(fast=True)
-def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
+def finish_predictions(parts: MixtureParts, count: Any, norm: float, sums: Any) -> None:
     """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
     o, stake = units[unit.OFFSET], unit.per_norm(units, norm)
-    store(every, C, 0, wide(sums.c))
-    store(every, ALL, 0, wide(sums.p))
+    store(every, LENGTHS, 0, wide(sums.c))
+    store(every, PREDICTIONS, 0, wide(sums.p))
     full = measure_matrix(matrix, parts.features.record, row, count) if is_in(matrix) else 0.0
-    p = put(put(read(side, every[ALL]), n + COIN, stake * np.float64(sums.coin)), n + FULL, full)
+    p = put(put(read(side, every[PREDICTIONS]), n + COIN, stake * np.float64(sums.coin)), n + FULL, full)
     if row.many[0] > 0:
         drift, bet_drift = sums.p * x.dtype.type(0.0), 0.0
         for listed in range(row.many[0]):
@@ -224,11 +190,11 @@ def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
         drifts = put(put(drifts, n + FULL, full_drift), n + COMBINED, 0.0)
         write(offsets, clip(read(side, offsets) + drifts, limits.LARGEST_PREDICTION))
     p = put(p, n + UNUSED, 0.0) + read(side, offsets) + o
-    write(every[ALL], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
+    write(every[PREDICTIONS], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
 
 
 class Gains(NamedTuple):
-    """How q_j, r_j and theta_j and G_j of the coin grow, side by side: factors of u^2, u and abs(u)."""
+    """The growth of q_j, r_j and theta_j and G_j of the coin, side by side: factors of u^2, u and abs(u)."""
 
     squared: Any
     linear: Any
@@ -236,7 +202,7 @@ class Gains(NamedTuple):
 
 
 @formula(fast=True)
-def fill_gains(parts: Any, curved: float, relative: float, stake: float) -> Any:
+def fill_gains(parts: MixtureParts, curved: float, relative: float, stake: float) -> Any:
     """The gains of a round: those of :func:`giftrl.mixtures.experts.remember` and of the coin."""
     four = parts.buffers.gains
     four[0, 0], four[0, 1], four[1, 2], four[2, 3] = curved, relative * relative, -stake, abs(stake)
@@ -244,25 +210,25 @@ def fill_gains(parts: Any, curved: float, relative: float, stake: float) -> Any:
 
 
 @formula(fast=True)
-def add_gains(x: Any, gains: Any, j: int, u: Any) -> None:
+def add_gains(x: Any, gains: Gains, j: int, u: Any) -> None:
     """Let the four numbers of feature j grow."""
     grown = load(FOUR, x, j, ONE_SCORE.curve) + gains.squared * (u * u) + gains.linear * u + gains.size * abs(u)
     store(x, j, ONE_SCORE.curve, clip(grown, x.dtype.type(limits.LARGEST_EXPERT_WEIGHT)))
 
 
 @formula(fast=True)
-def teach_entries(parts: Any, now: Any) -> None:
-    """A round of the experts that have a weight for each feature."""
+def update_entries(parts: MixtureParts, now: Any) -> None:
+    """Update the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
-    a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
+    a = narrow(x, clip(load(grid, every, STEPS, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
     combined, coin = every[SLOPES, lanes(grid) + COMBINED], every[SLOPES, lanes(grid) + COIN]
     relative = clamp(h * combined / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
     stake = clamp(h * coin / steep, -1.0, 1.0)
     curved = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT)
     if parts.pieces.again:
         for k in range(now.count):
-            move_again(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
+            move_later(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
             remember(ONE_SCORE, x, row.j[k], row.u[k], curved, relative)
         return
     gains, z = fill_gains(parts, curved, relative, stake), x.dtype.type(stake)
@@ -289,7 +255,7 @@ def shift(theta: Any, j: int, m: Any, z: float) -> int:
 
 
 @formula(fast=True)
-def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Any) -> int:
+def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Entries) -> int:
     """theta -= slope s, s row i; return how many are out of bounds.
 
     In a row without huge values, and with a slope of ordinary size, nothing leaves its bounds.

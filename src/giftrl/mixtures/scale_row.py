@@ -7,10 +7,10 @@ any others.
 
 Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes with
 
-    growth   m_old/m_new where m_j has grown, 1 elsewhere,
+    growth   m_old/m_new if m_j has grown, else 1,
     drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
 
-Where the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
+If the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
 of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
 and a feature have in common would count twice, and w_j would be half of what it should be.
 
@@ -28,27 +28,33 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.compiled.rows import begin, column, coming, end
-from giftrl.mixtures.limits import (
+from giftrl.mixtures.clip_limits import (
     LARGEST_EXPERT_WEIGHT,
     LARGEST_UNSCALED,
     LARGEST_VALUE,
     ORDINARY_VALUE,
     SMALLEST_SCALE,
 )
-from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL, WIDEST
+from giftrl.mixtures.state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+    BlockColumns,
+    FeatureState,
+    Pieces,
+)
 from giftrl.ops.scalar import clamp
 
 #: A deviation below this part of the mean is rounding.
-ROUNDING = 1e-12
-#: 1/m_j is of use where it and its inverse are far from the ends of float32.
+ROUNDING_PART = 1e-12
+#: 1/m_j is of use if it and its inverse are far from the ends of float32.
 SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
-
-
-class Scaling(NamedTuple):
-    """What is done with features."""
-
-    constant: int  # the feature that is always 1, and is not centred; -1: none, and nothing is centred
-    together: bool  # whether the constant is the running mean of the labels
 
 
 ONE = np.uint64(1)
@@ -56,18 +62,20 @@ ONE = np.uint64(1)
 
 @formula
 def quick_scale(m: float) -> float:
-    """1/m_j for :func:`giftrl.mixtures.scale_row.enter_quickly`, or 0 where it is of no use there."""
+    """1/m_j for :func:`giftrl.mixtures.scale_row.scale_quickly`, or 0 if it is of no use there."""
     return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
 
 
 @formula
-def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> tuple[Any, Any]:
+def quick_growth(
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: Any
+) -> tuple[Any, Any]:
     """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
 
     Nothing of the record is read, which would be waited for: it is only written to.
     """
     real, m, count = x.dtype.type, abs(v), x[j, columns.count] + x.dtype.type(1.0)
-    if not (SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)):
+    if not (SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == pieces.constant)):
         return real(0.0), real(1.0)
     beyond = x[j, columns.per_scale] * real(m)
     if not (beyond > real(1.0) or count == real(1.0)):
@@ -82,7 +90,7 @@ def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float
 
 @formula
 def move_value(
-    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float, before: bool
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, target: float, before: bool
 ) -> tuple[float, float, float]:
     """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
 
@@ -94,7 +102,7 @@ def move_value(
     if dense:
         reference = mu if before else target
         away = abs(v - reference)
-        away = away if away > ROUNDING * abs(reference) else 0.0
+        away = away if away > ROUNDING_PART * abs(reference) else 0.0
     if away > m and away > SMALLEST_SCALE:
         growth = m / away
         m = away
@@ -102,7 +110,7 @@ def move_value(
     per = 1.0 / m if m > 0.0 else 0.0
     u = clamp((v - target) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
     if target != mu:
-        still = how.together and before and dense
+        still = pieces.centre_labels and before and dense
         drift = 0.0 if still else clamp((target - mu) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
         record[j, CENTRE] = target
     if not dense:
@@ -113,11 +121,11 @@ def move_value(
 
 
 @formula
-def enter_value(
-    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float, per_row: float
+def scale_value(
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
-    quick, growth = quick_growth(features, columns, x, how, j, v, many)
+    quick, growth = quick_growth(features, columns, x, pieces, j, v, many)
     if quick != x.dtype.type(0.0):
         return np.float64(quick), np.float64(growth), 0.0
     record, t = features.record, features.counts[ROWS]
@@ -126,24 +134,24 @@ def enter_value(
         record[j, COUNT] += 1.0
         features.stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = t
         mu = record[j, CENTRE]
-        return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row, True)
+        return move_value(features, columns, x, pieces, j, v, mu + (v - mu) * per_row, True)
     count = np.float64(x[j, columns.count]) + 1.0
     x[j, columns.count] = count
     place = np.uint64(features.counts[DENSE])
     # In a sound state there is always room for one more; counts that are wrong must not lead beyond the list.
-    if count < many or np.int64(j) == how.constant or place >= np.uint64(len(features.dense)):
-        return move_value(features, columns, x, how, j, v, 0.0, False)
+    if count < many or np.int64(j) == pieces.constant or place >= np.uint64(len(features.dense)):
+        return move_value(features, columns, x, pieces, j, v, 0.0, False)
     features.dense[place], features.stamps[place] = j, t
     features.counts[DENSE] += 1.0
     record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
     x[j, columns.per_scale] = 0.0
     total = record[j, TOTAL] + np.float64(x[j, columns.added]) * record[j, SCALE] + v
-    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row, False)
+    return move_value(features, columns, x, pieces, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row, False)
 
 
 @formula
-def enter_missing(
-    features: Any, columns: Any, x: Any, how: Any, place: Any, per_row: float
+def scale_missing(
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, place: Any, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of the dense feature at this place of the list, which a row lacks.
 
@@ -153,7 +161,7 @@ def enter_missing(
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
     if count >= 0.4 * t + 0.5:
-        return move_value(features, columns, x, how, j, 0.0, mu - mu * per_row, True)
+        return move_value(features, columns, x, pieces, j, 0.0, mu - mu * per_row, True)
     features.counts[DENSE] -= 1.0
     last = np.uint64(features.counts[DENSE])
     record[j, DENSE_PLACE], record[j, COUNT] = 0.0, 0.0
@@ -162,11 +170,11 @@ def enter_missing(
         record[dense[place], DENSE_PLACE] = np.float64(place + ONE)
     x[j, columns.count], x[j, columns.added] = count, 0.0
     record[j, TOTAL] = clamp(mu * (t - 1.0), -LARGEST_VALUE, LARGEST_VALUE)
-    return move_value(features, columns, x, how, j, 0.0, 0.0, True)
+    return move_value(features, columns, x, pieces, j, 0.0, 0.0, True)
 
 
 #: A value counts as within its scale up to this factor: 1/m_j and the product are rounded, to float32.
-WITHIN = np.float32(1.0000003)
+SCALE_TOLERANCE = np.float32(1.0000003)
 
 
 class Entries(NamedTuple):
@@ -193,45 +201,47 @@ def entries(width: int, dtype: Any) -> Entries:
 
 
 @formula
-def begin_row(features: Any, how: Any) -> float:
-    """Count a row; return how many rows must have a feature for it to be dense now, infinity where none can be."""
+def begin_row(features: FeatureState, pieces: Pieces) -> float:
+    """Count a row; return the number of rows that must have a feature for it to be dense, infinity if none can be."""
     features.counts[ROWS] += 1.0
     # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
-    return 0.5 * features.counts[ROWS] + 0.5 if how.constant >= 0 else np.inf
+    return 0.5 * features.counts[ROWS] + 0.5 if pieces.constant >= 0 else np.inf
 
 
 @formula
-def end_row(features: Any, n: Any, squares: float) -> None:
+def end_row(features: FeatureState, n: Any, squares: float) -> None:
     """Account for a row with n entries of its own, whose norm2(u)^2 is ``squares``."""
     features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
     features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
 
 
 def round_compiled(x: Any, v: Any) -> Any:
-    """:func:`rounded` in compiled loops, where nobody warns."""
+    """:func:`rounded` in compiled loops, which do not warn."""
     return x.dtype.type(v)
 
 
 @compiled_as(round_compiled)
 def rounded(x: Any, v: Any) -> Any:
-    """v in the type of x, infinite where it is too large for that."""
+    """v in the type of x, infinite if it is too large for that."""
     with np.errstate(over="ignore"):
         return x.dtype.type(v)
 
 
 @formula
-def enter_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
+def scale_quickly(
+    columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
+) -> tuple[Any, Any, Any]:
     """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
 
     Return how many of each there are, and the sum of u^2.
     """
     real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
-    zero, one, within, most, squares = real(0.0), real(1.0), real(WITHIN), real(many), real(0.0)
+    zero, one, within, most, squares = real(0.0), real(1.0), real(SCALE_TOLERANCE), real(many), real(0.0)
     for k in range(begin(rows, i), end(rows, i)):
         prefetch(x, coming(rows, i, k), 0)
         v, j = rows.data[k], column(rows, i, k)
         u, count = rounded(x, v) * x[j, columns.per_scale], x[j, columns.count] + one
-        if zero < abs(u) <= within and (count < most or np.int64(j) == how.constant):
+        if zero < abs(u) <= within and (count < most or np.int64(j) == pieces.constant):
             x[j, columns.count] = count
             x[j, columns.added] += u
             row.j[n], row.u[n] = j, u
@@ -244,7 +254,7 @@ def enter_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float
 
 
 @formula
-def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
+def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
     """Put an entry that moves into the row; return u as it is stored."""
     row.j[n], row.u[n], row.moved[listed] = j, moved[0], n
     row.growth[listed], row.drift[listed] = moved[1], moved[2]
@@ -252,26 +262,28 @@ def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]
 
 
 @formula
-def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
-    """Update what is known of the features by row i, and fill in its entries; return how many there are.
+def scale_row(
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries
+) -> Any:
+    """Update the features by row i, and fill in its entries; return how many there are.
 
     Those that move come last. The loop over the others is short, so that what it needs is in registers.
     """
-    many, per_row = begin_row(features, how), 1.0 / features.counts[ROWS]
-    n, others, squares = enter_quickly(columns, x, how, rows, i, many, row)
+    many, per_row = begin_row(features, pieces), 1.0 / features.counts[ROWS]
+    n, others, squares = scale_quickly(columns, x, pieces, rows, i, many, row)
     row.many[1] = np.uint64(0)
     for listed in range(others):
         k = row.moved[listed]
         j, v = column(rows, i, k), np.float64(rows.data[k])
         row.many[1] += ONE if abs(v) > ORDINARY_VALUE else np.uint64(0)
-        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many, per_row))
+        u = put(row, n, listed, j, scale_value(features, columns, x, pieces, j, v, many, per_row))
         squares += u * u
         n += ONE
     own, place = n, np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
         j = features.dense[place]
         if features.stamps[place] != features.counts[ROWS]:
-            u = put(row, n, others, j, enter_missing(features, columns, x, how, place, per_row))
+            u = put(row, n, others, j, scale_missing(features, columns, x, pieces, place, per_row))
             squares += u * u
             n += ONE
             others += ONE
@@ -290,10 +302,10 @@ def value_again(record: Any, j: int, v: float) -> float:
 
 
 @formula
-def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
-    """Fill in the entries of a row that was met before, without updating anything; return how many there are.
+def scale_row_again(features: FeatureState, rows: Any, i: int, stamp: float, row: Entries) -> Any:
+    """Fill in the entries of a row of a later pass, without updating anything; return how many there are.
 
-    ``stamp`` tells this row from every other; that of a row which is met for the first time is positive.
+    ``stamp`` tells this row from every other; the stamp of a new row is positive.
     """
     record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)

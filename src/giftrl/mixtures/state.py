@@ -1,4 +1,4 @@
-"""What a mixture keeps of each feature, and its place in memory.
+"""The state of each feature, and its place in memory.
 
 All that every row needs of a feature is in one block, which begins at a cache line. A block is in the type in which
 weights are stored: the weights of the experts (side by side, a group for each score), q_j and r_j of the strengths, the
@@ -16,11 +16,11 @@ from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
 from giftrl.system import zeros
 
-#: The bytes of a cache line.
-LINE = 64
+#: Bytes of a cache line.
+CACHE_LINE = 64
 
 
-class Columns(NamedTuple):
+class BlockColumns(NamedTuple):
     """The columns of a block; unsigned, as compiled indices are."""
 
     lanes: Any
@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     total: Any
 
 
-def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
+def block_columns(experts: int, scores: int, line: int = 1) -> BlockColumns:
     """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
 
     >>> [int(place) for place in block_columns(8, 1)]
@@ -45,16 +45,16 @@ def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
     coin = curve + 2
     behind = coin + 3 * scores
     total = -(-(behind + 3) // line) * line
-    return Columns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
+    return BlockColumns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
 
 
 #: One score and up to eight experts: a cache line of float32.
 ONE_SCORE = block_columns(8, 1)
 
 
-def class_columns(classes: int, experts: int, dtype: Any) -> Columns:
+def class_columns(classes: int, experts: int, dtype: Any) -> BlockColumns:
     """The columns for K scores and this many experts side by side."""
-    return block_columns(experts, classes, LINE // np.dtype(dtype).itemsize)
+    return block_columns(experts, classes, CACHE_LINE // np.dtype(dtype).itemsize)
 
 
 def blocks(features: int, columns: int, dtype: Any, scores: int = 1) -> NDArray[Any]:
@@ -68,10 +68,10 @@ def blocks(features: int, columns: int, dtype: Any, scores: int = 1) -> NDArray[
     """
     kind = np.dtype(dtype)
     size = int(columns) * kind.itemsize
-    raw = zeros((features + -(-LINE // size), size), np.uint8, beside=64 + 32 * scores).reshape(-1)
-    begin = -raw.ctypes.data % LINE
-    found: NDArray[Any] = raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
-    return found
+    raw = zeros((features + -(-CACHE_LINE // size), size), np.uint8, beside=64 + 32 * scores).reshape(-1)
+    begin = -raw.ctypes.data % CACHE_LINE
+    memory: NDArray[Any] = raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
+    return memory
 
 
 def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
@@ -95,7 +95,7 @@ def longer(array: NDArray[Any], features: int) -> NDArray[Any]:
 #: the rows until it was last dense; its place in the list of dense features and its place in the full matrix, both
 #: from 1, or 0.
 SCALE, CENTRE, COUNT, TOTAL, DENSE_PLACE, PLACE = range(6)
-RECORD = 6
+RECORD_WIDTH = 6
 #: The entries of ``FeatureState.counts``.
 ROWS, NORM, DENSE, WIDEST = range(4)
 
@@ -104,8 +104,18 @@ ROWS, NORM, DENSE, WIDEST = range(4)
 BY_FEATURE = ("record", "x", "theta")
 
 
+class Pieces(NamedTuple):
+    """Constants of a mixture, and of a pass."""
+
+    constant: int  # the feature that is always 1; -1: none, and nothing is centred
+    margin: bool  # the units of labels are 1: labels are -1 and +1, or classes
+    boost: float  # the factor of boosted candidates; 1 for none
+    centre_labels: bool  # predictions start at the mean label, which is the weight of the constant
+    again: bool = False  # in a later pass: see giftrl.mixtures.later_passes
+
+
 class FeatureState(NamedTuple):
-    """What is known of the features, and of their weights, which share blocks of memory with it."""
+    """The scales, centres and counts of the features, and their weights, in arrays that several loops share."""
 
     record: NDArray[np.float64]
     dense: NDArray[np.uint64]  # which features are dense, and when each of those was last seen
@@ -119,7 +129,7 @@ def no_features(x: NDArray[Any], scores: int = 1) -> FeatureState:
     """The state before the first row; ``x`` is zeros, a block for each feature."""
     d = len(x)
     return FeatureState(
-        np.zeros((d, RECORD)), np.zeros(0, np.uint64), np.zeros(0), np.zeros(4), x, np.zeros((d, scores))
+        np.zeros((d, RECORD_WIDTH)), np.zeros(0, np.uint64), np.zeros(0), np.zeros(4), x, np.zeros((d, scores))
     )
 
 
@@ -158,5 +168,5 @@ def unpickled(features: FeatureState) -> FeatureState:
 
 @formula
 def mean_norm(features: Any) -> float:
-    """N, the mean of norm2(u)^2 over the rows so far; 1 where all of them were empty."""
+    """N, the mean of norm2(u)^2 over the rows so far; 1 if all of them were empty."""
     return features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0

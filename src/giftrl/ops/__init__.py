@@ -2,7 +2,7 @@
 
 A loss, an update, a schedule or a regularizer is a ``NamedTuple``: parameters as fields, formulas as methods of
 scalars. An *operation* is a generic function over such members. Called as ``prox(loss, p, y, c)`` it runs the
-member's own ``prox`` where it has one and the operation's fallback otherwise, so a member brings only what it knows::
+member's own ``prox`` if it has one and the operation's fallback otherwise, so a member brings only what it knows::
 
     class Hinge(NamedTuple):
         def value(self, p, y): ...
@@ -12,12 +12,11 @@ Inside a formula call operations and marked helpers, never ``self.method(...)``:
 type of their first argument, and so compiles the very same functions.
 
 ============================== ==============================================================
-:mod:`giftrl.ops.loss`         what a scalar loss is: value, slope, conjugate, prox, flow ...
-:mod:`giftrl.ops.vector_loss`  what a loss of K scores is
+:mod:`giftrl.ops.loss`         losses of one prediction: value, slope, conjugate, prox, flow ...
+:mod:`giftrl.ops.vector_loss`  losses of K scores
 :mod:`giftrl.ops.line`         the one-dimensional problem to which every update reduces
 :mod:`giftrl.ops.scalar`       exponentials and logarithms that neither overflow nor raise
-:mod:`giftrl.ops.scalar`      special functions that can be compiled
-:mod:`giftrl.ops.names`        members by the names that users write
+:mod:`giftrl.ops.lookup`       members by the names that users write
 ============================== ==============================================================
 """
 

@@ -61,11 +61,6 @@ def log1p_unit(x: Any) -> Any:
     return twice_atanh(x / (2.0 + x))
 
 
-def log_quotient(x: Any, y: Any) -> Any:
-    """log(x / y) where x / y is from 1/2 to 2."""
-    return twice_atanh((x - y) / (x + y))
-
-
 def log(x: Any) -> Any:
     """The logarithm of x >= 1e-300; minus infinity below.
 

@@ -107,7 +107,7 @@ def follow(line: Any, loss: Any, y: float) -> float:
     """The b reached at tau = 1 by db/dtau = phi'(pi(b)) from b = 0: the importance-weight-aware step.
 
     n steps, each the loss's own flow along the chord of pi over it; n is doubled, with Richardson's extrapolation,
-    until two answers agree to 1e-9 or n is 1024, which leaves an error of 1e-5 or less where pi has corners. The true
+    until two answers agree to 1e-9 or n is 1024, which leaves an error of 1e-5 or less if pi has corners. The true
     answer lies between the minimiser of H and phi'(pi(0)); so does this one.
     """
     g = slope(loss, at(line, 0.0), y)
@@ -128,7 +128,7 @@ def follow(line: Any, loss: Any, y: float) -> float:
             break
         n *= 2
     a = solve(line, loss, y)
-    if not math.isfinite(best):  # a slope beyond float64: its flow ends where the minimiser is, to rounding
+    if not math.isfinite(best):  # a slope beyond float64: its flow ends at the minimiser, to rounding
         return a
     return clamp(best, min(a, g), max(a, g))
 

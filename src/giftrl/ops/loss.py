@@ -1,4 +1,4 @@
-"""What a scalar loss is.
+"""The interface of losses of one prediction.
 
 For a linear model the loss of an example (s, y) at x is phi(<s, x>; y), with phi convex in the prediction p. A loss
 is a ``NamedTuple`` that brings :func:`value` and :func:`slope`. What else it does not bring is computed from those two
@@ -19,7 +19,7 @@ from giftrl.ops.scalar import clamp, decay_mean, exp
 
 
 class ScalarLoss(Protocol):
-    """What a loss must bring.
+    """The methods that a loss must bring.
 
     >>> from typing import NamedTuple
     >>> class Cubic(NamedTuple):
@@ -48,14 +48,8 @@ def slope(loss: Any, p: float, y: float) -> float:
 
 
 @operation
-def drop(loss: Any, p: float, q: float, y: float) -> float:
-    """phi(p; y) - phi(q; y). A loss brings this where the difference is cheaper than both values."""
-    return value(loss, p, y) - value(loss, q, y)
-
-
-@operation
 def accepts(loss: Any, y: float) -> bool:
-    """Whether y is a label of this loss."""
+    """True if y is a label of this loss."""
     return math.isfinite(y)
 
 
@@ -67,19 +61,19 @@ def labels(loss: Any) -> str:
 
 @operation
 def residual(loss: Any) -> bool:
-    """Whether phi depends on p - y alone, so that phi(p + b; y) = phi(p; y - b); False where the loss does not say."""
+    """True if phi depends on p - y alone, so that phi(p + b; y) = phi(p; y - b); False if the loss does not say."""
     return False
 
 
 @operation
 def infimum(loss: Any, y: float) -> float:
-    """inf over p of phi(p; y); minus infinity where the loss does not say."""
+    """inf over p of phi(p; y); minus infinity if the loss does not say."""
     return -math.inf
 
 
 @operation
 def smoothness(loss: Any) -> float:
-    """The least L such that phi' is L-Lipschitz; infinity where there is none or the loss does not say."""
+    """The least L such that phi' is L-Lipschitz; infinity if there is none or the loss does not say."""
     return math.inf
 
 
@@ -118,7 +112,7 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
     """The a with a in d phi(p - a c): the minimiser of -a p + a^2 c / 2 + phi*(a).
 
     Fallback: with g = phi'(p), the map r -> r - phi'(p - r g c)/g increases, is -1 at r = 0 and not negative at r = 1.
-    The root is bracketed there; false position (Illinois) where it halves the bracket, bisection where it does not,
+    The root is bracketed there; false position (Illinois) if it halves the bracket, bisection if it does not,
     geometric while the ends are orders of magnitude apart.
     """
     g = slope(loss, p, y)
@@ -149,7 +143,7 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
 def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, float]:
     """The proximal a with phi*(a), and phi and phi'' at the point p - a c to which it leads.
 
-    A loss brings this where computing them together is cheaper.
+    A loss brings this if computing them together is cheaper.
     """
     a = prox(loss, p, y, c)
     q = p - a * c
@@ -160,13 +154,6 @@ def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, 
 def land_near(loss: Any, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
     """:func:`land`, where phi is also evaluated at a point near p. A loss brings this if it can use that."""
     return land(loss, p, y, c)
-
-
-@operation
-def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
-    """:func:`land` for arrays, into the arrays a, phi_star, phi and bend; ``work`` is a buffer of four rows."""
-    for k in range(len(p)):
-        a[k], phi_star[k], phi[k], bend[k] = land(loss, p[k], y[k], c[k])
 
 
 @operation
@@ -182,7 +169,7 @@ def meet_all(loss: Any, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
 
 @operation
 def bend_at(loss: Any, p: float, y: float, g: float) -> float:
-    """:func:`curvature` at p, where the slope g is known; a loss brings this where it is cheaper then."""
+    """:func:`curvature` at p, where the slope g is known; a loss brings this if it is cheaper then."""
     return curvature(loss, p, y)
 
 
@@ -231,5 +218,5 @@ def flow(loss: Any, p: float, y: float, c: float) -> float:
             if not left > 0.0 or at_q * g <= 0.0:
                 break
         h = min(left, h * clamp(0.9 * max(error, 1e-30) ** (-1.0 / 3.0), 0.1, 4.0))
-    # Where c g leaves float64 there is nothing to follow: the flow ends where the proximal step does.
+    # If c g leaves float64 there is nothing to follow: the flow ends at the proximal step.
     return clamp(b, min(lowest, g), max(lowest, g)) if math.isfinite(b) else lowest

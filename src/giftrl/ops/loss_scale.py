@@ -1,4 +1,4 @@
-"""What a learner without parameters asks of a loss: where predictions start, how far they range, and in which units.
+"""The scale of a loss, for learners without hyperparameters: the start, range and unit of predictions.
 
 Labels -1 and +1, and classes, have the unit 1. Real labels are learnt around their running mean, in units of their mean
 distance from it. A loss whose predictions are not on the scale of its labels, such as the Poisson loss, brings these
@@ -15,13 +15,13 @@ from giftrl.ops.vector_loss import multiclass
 
 @operation
 def kinked(loss: Any) -> bool:
-    """Whether phi'' says nothing of how fast phi' changes on average, as for losses made of straight pieces."""
+    """True if phi'' does not tell how fast phi' changes on average, as for losses made of straight pieces."""
     return smoothness(loss) == math.inf
 
 
 @operation
 def reach(loss: Any) -> float:
-    """How far predictions can pay: infinity where a better one is always possible.
+    """The largest prediction that can pay; infinity if a larger one is always better.
 
     For labels -1 and +1 a prediction beyond -reach or reach never costs less than one at that limit. For classes a
     score that is lower than the best by more than reach never does.
@@ -63,5 +63,5 @@ def offset(loss: Any, mean: float, weight: float) -> float:
 
 @operation
 def spread(loss: Any, y: float, o: float) -> float:
-    """How far the label y is from the constant prediction o, in units of predictions."""
+    """The distance of the label y from the constant prediction o, in units of predictions."""
     return abs(y - o)

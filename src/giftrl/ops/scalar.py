@@ -29,7 +29,7 @@ TINY, LARGEST = 5e-324, 1.7976931348623157e308
 
 @formula
 def exp(x: float) -> float:
-    """e^x, infinity where that leaves float64."""
+    """e^x, infinity if that leaves float64."""
     if x > LOG_MAX:
         return math.inf
     return math.exp(x)
@@ -60,12 +60,6 @@ def log(x: float) -> float:
         return math.log(x) if x > 0.0 else -math.inf
     with np.errstate(divide="ignore"):
         return np.log(x)
-
-
-@compiled_as(elementary.log_quotient)
-def log_quotient(x: float, y: float) -> float:
-    """log(x / y) where x / y is from 1/2 to 2."""
-    return math.log1p((x - y) / y)
 
 
 @formula

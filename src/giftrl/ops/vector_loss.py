@@ -1,4 +1,4 @@
-"""What a loss of K scores is.
+"""The interface of losses of K scores.
 
 For K linear models side by side the loss of an example (s, y) is phi(p; y), phi convex in the vector p of the K scores
 <s, x_k>, y a class from 0 to K - 1. Scores, slopes and whatever else has K numbers are float64 arrays; an array that
@@ -45,7 +45,7 @@ __all__ = [
 
 @operation
 def multiclass(loss: Any) -> bool:
-    """Whether this is a loss of K scores and not of one prediction."""
+    """True for a loss of K scores, False for a loss of one prediction."""
     return False
 
 
@@ -60,7 +60,7 @@ def conjugate(loss: Any, a: Any, y: int) -> float:
     """phi*(a; y), infinity outside its domain.
 
     The domain can be thin (the slopes of losses that compare classes have the sum 0), so that rounding leaves it: there
-    a counts as inside where the sum is at most 1e-9 from 0.
+    a counts as inside if the sum is at most 1e-9 from 0.
     """
     raise Incompatible("a loss of K scores must bring conjugate(self, a, y); add that method to its class")
 
@@ -98,7 +98,7 @@ def curvatures(loss: Any, p: Any, y: int, out: Any) -> None:
 
 @formula
 def mass_moved(a: Any, y: int) -> float:
-    """How much a moves from y to the other classes, which is -a_y; -1 where that is not what a does.
+    """The share that a moves from y to the other classes, which is -a_y; -1 if a does something else.
 
     Slopes of losses that compare y with the others are of this form: a = q - e_y for probabilities q.
 
@@ -118,7 +118,7 @@ def mass_moved(a: Any, y: int) -> float:
 
 @formula
 def objective(loss: Any, start: Any, y: int, c: float, a: Any) -> float:
-    """H(a), ``start`` being the scores p of its formula; infinity where rounding leaves the domain of phi*."""
+    """H(a), ``start`` being the scores p of its formula; infinity if rounding leaves the domain of phi*."""
     total = 0.0
     for k in range(len(a)):
         total += a[k] * (0.5 * c * a[k] - start[k])

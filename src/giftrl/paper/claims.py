@@ -11,7 +11,7 @@ from giftrl.sweeps import Summary
 Results = Mapping[PaperPanel, Summary]
 
 #: A difference in loss too small for a figure.
-INVISIBLE = 1e-3
+INVISIBLE_DIFFERENCE = 1e-3
 #: The paper: "confidence intervals below 0.01".
 NARROW_INTERVAL = 0.01
 #: The share that counts as "almost uniformly" and as "mostly".
@@ -83,7 +83,7 @@ def same_on_hinge(results: Results) -> tuple[str, str] | None:
         return None
     gap = max(float(np.abs(s.mean[s.curve("truncated")] - s.mean[s.curve("proximal")]).max()) for s in hinge)
     return (
-        "holds" if gap <= INVISIBLE else "fails",
+        "holds" if gap <= INVISIBLE_DIFFERENCE else "fails",
         f"largest difference {gap:.1e}, truncated with H' and proximal with H",
     )
 

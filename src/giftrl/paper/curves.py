@@ -117,7 +117,7 @@ def schedules_and_regularizers(loss: str) -> tuple[Curve, ...]:
     )
 
 
-BEYOND = {
+BEYOND_PAPER = {
     "choices of z": (choices, "The paper's schedule with choices of z that its figures leave out"),
     "schedules and regularizers": (
         schedules_and_regularizers,

@@ -10,7 +10,7 @@ from pathlib import Path
 from giftrl.paper import temporal
 from giftrl.paper.ablations import Ablation
 from giftrl.paper.claims import Verdict, judge
-from giftrl.paper.curves import BEYOND, READINGS, REPETITIONS, rules
+from giftrl.paper.curves import BEYOND_PAPER, READINGS, REPETITIONS, rules
 from giftrl.paper.panels import Panels, PaperPanel
 from giftrl.paper.published import Distance, compare
 from giftrl.sweeps import Curve, Grid, Summary, repeat
@@ -91,7 +91,7 @@ def reproduce(
         reading: run("figures" if reading == "found" else f"{reading} reading", partial(rules, reading=reading))
         for reading in READINGS
     }
-    summaries |= {name: run(name, curves) for name, (curves, _) in BEYOND.items() if plan.beyond}
+    summaries |= {name: run(name, curves) for name, (curves, _) in BEYOND_PAPER.items() if plan.beyond}
     tell("temporal variability")
     begun = time.perf_counter()
     paths = temporal.run(plan.rounds)

@@ -7,7 +7,7 @@ from typing import Any
 from giftrl.files import file_errors, write
 from giftrl.paper import temporal
 from giftrl.paper.claims import MOSTLY_SHARE
-from giftrl.paper.curves import BEYOND, PREPARATION, READINGS
+from giftrl.paper.curves import BEYOND_PAPER, PREPARATION, READINGS
 from giftrl.paper.experiments import Reproduction
 from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import LARGEST_DISTANCE, MEDIAN_DISTANCE, points
@@ -49,7 +49,7 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         "betas above about 3, and diverges on the absolute loss."
     )
     page.section("The paper as printed", html.paragraph(text), figures_of(result, "literal", axis, folder))
-    for name, (_, text) in BEYOND.items():
+    for name, (_, text) in BEYOND_PAPER.items():
         if name in result.summaries:
             figures = figures_of(result, name, axis, folder)
             page.section(f"Beyond the paper: {name}", html.paragraph(f"{text}."), figures)

@@ -11,8 +11,8 @@ from giftrl.errors import GiftrlError, InvalidInput
 from giftrl.paper.curves import PREPARATION
 from giftrl.sweeps import Data, fingerprint, load, parse_betas, prepare, signed
 
-SHORT = parse_betas("1e-3:1e3:13")
-LONG = parse_betas("1e-3:1e8:23")
+CLASSIFICATION_BETAS = parse_betas("1e-3:1e3:13")
+REGRESSION_BETAS = parse_betas("1e-3:1e8:23")
 
 
 class PaperPanel(NamedTuple):
@@ -40,7 +40,7 @@ class PaperPanel(NamedTuple):
     @property
     def betas(self) -> tuple[float, ...]:
         """The betas on the horizontal axis."""
-        return LONG if self.loss == "absolute" else SHORT
+        return REGRESSION_BETAS if self.loss == "absolute" else CLASSIFICATION_BETAS
 
 
 #: Panels, each with a function that loads its data.

@@ -30,7 +30,7 @@ SEQUENCES = {
     "switch": "labels 1, -1, 1, -1, ...: V_T of order T",
 }
 
-RULES: dict[str, tuple[Any, Any]] = {
+TEMPORAL_RULES: dict[str, tuple[Any, Any]] = {
     "proximal, temporal schedule": (Proximal(lookahead=True), TemporalVariability(1.0)),
     "linear, sqrt schedule": (Linear(), SquareRoot(1.0)),
     "linear, temporal schedule": (Linear(), TemporalVariability(1.0)),
@@ -74,7 +74,7 @@ def follow(sequence: str, rule: str, rounds: int = 4096) -> RegretPath:
     >>> follow("fixed", "proximal, temporal schedule", 64).regret[-1] < 2.0
     True
     """
-    update, schedule = RULES[rule]
+    update, schedule = TEMPORAL_RULES[rule]
     learner = Learner(2, update=update, schedule=schedule)
     loss, u = Absolute(), comparator(sequence)
     total, recorded, regrets, bounds = 0.0, [], [], []
@@ -104,4 +104,4 @@ def growth(path: RegretPath) -> float:
 
 def run(rounds: int = 4096) -> list[RegretPath]:
     """Run every rule over every sequence."""
-    return [follow(sequence, rule, rounds) for sequence in SEQUENCES for rule in RULES]
+    return [follow(sequence, rule, rounds) for sequence in SEQUENCES for rule in TEMPORAL_RULES]

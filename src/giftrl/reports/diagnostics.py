@@ -85,7 +85,7 @@ class LearningCurve(NamedTuple):
         margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
         low, high = (0.0 if 0.0 <= low <= 0.4 * high else low - (3.0 * margin if proved else margin)), high + margin
         # An axis of one point would have no length.
-        x = Axis(min(rows[0], rows[-1] / 2.0), rows[-1], "rows learned", log=True)
+        x = Axis(min(rows[0], rows[-1] / 2.0), rows[-1], "examples learned", log=True)
         chart = Chart(x, Axis(low, high, f"{loss} loss"))
         if proved:
             chart.box((x.low, x.high), (low, bound), "beyond")
@@ -94,11 +94,11 @@ class LearningCurve(NamedTuple):
             chart.words(x.low, low, "proved out of reach", "beyond-words", lower=-8.0)
         there = np.isfinite(recent)
         if there.any():
-            chart.line(rows[there], recent[there], "s2 thin", "last quarter of the rows")
+            chart.line(rows[there], recent[there], "s2 thin", "last quarter of the examples")
         chart.line(rows, average, "s1", "average")
-        notes = [f"{int(n):,} rows: average {amount(a)}" for n, a in zip(rows, average, strict=True)]
+        notes = [f"{int(n):,} examples: average {amount(a)}" for n, a in zip(rows, average, strict=True)]
         chart.dots(rows, average, "s1", notes, 2.2)
-        words = f"Average {loss} loss by the number of rows: " + ", ".join(
+        words = f"Average {loss} loss by the number of examples: " + ", ".join(
             f"{amount(float(average[k]))} after {int(rows[k]):,}" for k in sorted({0, len(rows) // 2, len(rows) - 1})
         )
         return chart.svg(), words + (f"; lower bound {amount(float(bound))}." if proved else ".")
@@ -118,7 +118,7 @@ def draw_shares(notes: Sequence[tuple[int, dict[str, float]]]) -> Drawing:
     low, high = min(0.0, float(np.nanmin(values))), max(0.0, float(np.nanmax(values)))
     margin = 0.05 * (high - low) or 0.5
     y = Axis(low - margin if low < 0.0 else 0.0, high + margin, "share of the prediction")
-    chart = Chart(Axis(min(rows[settled][0], rows[-1] / 2.0), rows[-1], "rows learned", log=True), y)
+    chart = Chart(Axis(min(rows[settled][0], rows[-1] / 2.0), rows[-1], "examples learned", log=True), y)
     chart.line([chart.x.low, chart.x.high], [0.0, 0.0], "zero")
     for k, name in reversed(list(enumerate(names))):  # the largest share on top
         known = settled & np.isfinite(shares[name])
@@ -128,7 +128,7 @@ def draw_shares(notes: Sequence[tuple[int, dict[str, float]]]) -> Drawing:
     if len(names) > NAMED_LEARNERS:
         chart.name("others", "other")
     largest = ", ".join(f"{name} {number(float(shares[name][-1]), 3)}" for name in names[:3])
-    return chart.svg(), f"Shares of {len(names)} base learners by the number of rows. At the end: {largest}."
+    return chart.svg(), f"Shares of {len(names)} base learners by the number of examples. At the end: {largest}."
 
 
 def group_means(weights: Array, rows: float, *values: Array) -> list[Array]:
@@ -215,15 +215,15 @@ class Ranking:
             evenly = np.linspace(0.0, 2.0, MAX_ROC_POINTS)
             keep = np.unique(np.searchsorted(false + true, evenly).clip(0, len(false) - 1))
             false, true = false[keep], true[keep]
-        chart = Chart(Axis(0.0, 1.0, "share of the others above a score"), Axis(0.0, 1.0, "share of its rows above"))
+        chart = Chart(Axis(0.0, 1.0, "false positive rate"), Axis(0.0, 1.0, "true positive rate"))
         chart.box((0.0, 1.0), (0.0, 0.0), "zero")
         chart.line([0.0, 1.0], [0.0, 1.0], "even", "by chance")
         chart.line([0.0, *false, 1.0], [0.0, *true, 1.0], "s1", f"AUC {number(self.auc)}")
         right, false_alarms, missed, hit = self.at_zero
         at = false_alarms / (right + false_alarms), hit / (missed + hit)
-        note = f"At the score 0: {at[1]:.1%} of its rows, and {at[0]:.1%} of the others"
+        note = f"At the threshold 0: true positive rate {at[1]:.1%}, false positive rate {at[0]:.1%}"
         chart.dots([at[0]], [at[1]], "s2", [note], 5.0)
-        chart.words(*at, "score 0", "", "start" if at[0] < 0.7 else "end", 20.0)
+        chart.words(*at, "threshold 0", "", "start" if at[0] < 0.7 else "end", 20.0)
         return chart.svg(), f"ROC curve of the label {name}. The area under it is {number(self.auc)}. {note}."
 
     def draw_calibration(self, probabilities: Array, what: str, event: str) -> Drawing:
@@ -295,9 +295,15 @@ class Confusion(NamedTuple):
             shown = taken_for[order].tolist() + ([float(taken_for.sum() - taken_for[order].sum())] if rest else [])
             cells: list[str | Cell] = [names[k], text(true[k]), f"{taken_for[k] / true[k]:.1%}"]
             rows.append(cells + [Cell(text(each), shade=each / true[k]) for each in shown])
-        heads = ["label", "rows", "found", *(f"→ {names[k]}" for k in order.tolist()), *(["→ others"] if rest else [])]
+        heads = [
+            "label",
+            "examples",
+            "recall",
+            *(f"→ {names[k]}" for k in order.tolist()),
+            *(["→ others"] if rest else []),
+        ]
         count = f"The {len(order)} most frequent of {self.classes:,} classes" if rest else "All classes"
-        return table(f"{count}: rows, the share found, and the predictions for these rows", heads, rows)
+        return table(f"{count}: the number of examples, the recall, and the predictions", heads, rows)
 
 
 class Residuals:
@@ -398,7 +404,7 @@ class Residuals:
         edges = np.linspace(low, high, ERROR_BARS + 1)
         shares = np.histogram(self.errors, edges, weights=self.weights)[0] / self.weights.sum()
         top = 1.08 * float(shares.max())
-        chart = Chart(Axis(low, high, "label minus prediction"), Axis(0.0, top, "share of the rows"))
+        chart = Chart(Axis(low, high, "label minus prediction"), Axis(0.0, top, "share of the examples"))
         for k, share in enumerate(shares.tolist()):
             note = f"{short(edges[k])} to {short(edges[k + 1])}: {share:.2%}"
             chart.box((edges[k], edges[k + 1]), (0.0, share), "f1 bar", note)

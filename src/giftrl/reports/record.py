@@ -49,6 +49,10 @@ class Record:
         self._next_note = 1
         self._arrays: list[Array] = []  # scores, labels, weights and numbers of rows, with room for more
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The record without the room for more rows."""
+        return self.__dict__ | {"_arrays": [array[: self.kept].copy() for array in self._arrays]}
+
     @property
     def scores(self) -> Array:
         """The scores of the kept rows, with a column for each class or target if there are several."""
@@ -155,6 +159,8 @@ class Record:
         self.shares = [(after, share) for after, share in shares]
         self._arrays = [np.array(state[f"rows{k}"]) for k in range(len(state) - 1)]
         self.kept = len(self._arrays[0]) if self._arrays else 0
+        if any(len(array) != self.kept for array in self._arrays) or (self.kept and self.capacity < MIN_ROWS):
+            raise ValueError("the arrays of the record differ in length")
         self._next_note = self.shares[-1][0] + 1 if self.shares else 1
 
 

@@ -44,7 +44,7 @@ COLUMN_KINDS = {
     Kind.CATEGORIES: "columns of lists of categories", Kind.DATE: "columns of dates", Kind.TEXT: "columns of text",
     Kind.IGNORED: "ignored columns",
 }  # fmt: skip
-CALIBRATION_CAPTION = "A dot for each group of rows with similar probabilities, of about the same size."
+CALIBRATION_CAPTION = "A dot for each group of examples with similar probabilities, of about the same size."
 
 
 @dataclass
@@ -127,8 +127,9 @@ class Run:
             what = f"{len(self.names):,} classes" if self.names else "real numbers"
         earlier = f", {self.record.start:,} of them earlier" if self.record.start else ""
         return (
-            f"A linear model of {what}, learned from {counted(self.rows, 'row')}{earlier}. Each row was predicted "
-            f"before its label was used. The loss is the {loss_name(self.loss)} loss: {loss_in_words(self.loss)}."
+            f"A linear model of {what}, learned from {counted(self.rows, 'example')}{earlier}. Each example was "
+            f"predicted before its label was used. The loss is the {loss_name(self.loss)} loss: "
+            f"{loss_in_words(self.loss)}."
         )
 
     @property
@@ -144,7 +145,7 @@ class Run:
             words = [self.best[0].in_words(*self.best[1:2])] if self.best else []
         told = [html.callout(f"Certificate: {each}") for each in words]
         if not self.best:
-            told = [html.paragraph("No certificate was asked for, or no rows were kept for one.")]
+            told = [html.paragraph("No certificate was asked for, or no examples were kept for one.")]
         told += [html.paragraph(note) for note in self._notes()]
         tiles, record = html.tiles(self._tiles()), self.record
         if record.kept:
@@ -153,11 +154,11 @@ class Run:
                 # The bound is about all rows: a curve of the last ones may well go below it.
                 best = None if record.start else self._bound
                 drawn = curve.draw(loss_name(self.loss), best)
-                caption = "The loss of each prediction before its label was used, so this is the loss on new rows."
+                caption = "The loss of each prediction before its label was used, so this is the loss on new examples."
                 if best is not None:
                     caption += (
                         " The hatched part: no linear model of this size has an average below "
-                        f"{amount(best.average)} on the certificate's rows."
+                        f"{amount(best.average)} on the certificate's examples."
                     )
                     caption += " This run beat every one of them." if best.regret < 0.0 else ""
                 return [tiles, html.beside(html.figure(*drawn, "curve", caption), *told)]
@@ -168,19 +169,19 @@ class Run:
         record, notes = self.record, list(self.notes)
         if record.start:
             notes.append(
-                f"The model had learned {counted(record.start, 'row')} before; the figures begin with row "
+                f"The model had learned {counted(record.start, 'example')} before; the figures begin with example "
                 f"{record.start + 1:,}."
             )
         if record.step > 1:
             notes.append(
-                f"The figures count all of the first {record.capacity:,} rows, and then one in two, in four and so on, "
-                f"up to one in {record.step}, as so many rows."
+                f"The figures are computed from all of the first {record.capacity:,} examples, and from a sample of "
+                f"the later ones: one in two, one in four, and so on, up to one in {record.step}."
             )
         if self.passes > 1:
-            said = f"The figures are about the first of {self.passes} passes, as later passes reuse rows."
+            said = f"The figures are about the first of {self.passes} passes, as later passes reuse examples."
             if len(self.held_out_losses):
                 kept = int(np.argmin(self.held_out_losses))
-                said += f" The loss on the rows held out is {self.held_out_losses[kept]:.4g} after pass {kept + 1}."
+                said += f" The loss on the examples held out is {self.held_out_losses[kept]:.4g} after pass {kept + 1}."
             notes.append(said)
         return notes
 
@@ -188,8 +189,8 @@ class Run:
         record, start = self.record, self.record.start
         # The rows behind a number, if these are not all rows, or not those of another number.
         first_pass = "first pass" if self.passes > 1 else ""
-        scope = f"since row {start + 1:,}" if start else first_pass
-        of_all = "since row 1" if start else first_pass
+        scope = f"since example {start + 1:,}" if start else first_pass
+        of_all = "since example 1" if start else first_pass
         tiles = [("average loss", amount(self.average_loss), _joined(f"{loss_name(self.loss)} loss", of_all, ", "))]
         if self._bound is not None:
             tiles.append(("lower bound", amount(self._bound.average), self._distance(self._bound)))
@@ -219,7 +220,7 @@ class Run:
         """The distance of the run to the lower bound, to the digits shown."""
         paid, least = amount(best.average_loss), amount(best.average)
         gap = float(paid.replace(",", "")) - float(least.replace(",", ""))
-        run = "the run" if paid == amount(self.average_loss) else f"the run, with {paid} on the certificate's rows,"
+        run = "the run" if paid == amount(self.average_loss) else f"the run, with {paid} on the certificate's examples,"
         if gap == 0.0:
             return f"of linear models; {run} is as good, to these digits"
         return f"of linear models; {run} is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
@@ -235,30 +236,30 @@ class Run:
             return [html.beside(html.figure(*calibration, "calibration", CALIBRATION_CAPTION), table)]
         if ranking is not None:
             if not ranking.both:
-                return [html.paragraph("All rows have the same label, so there is nothing to compare scores with.")]
+                return [html.paragraph("All examples have the same label, so there is nothing to compare scores with.")]
             yes = printable(self.names[1], 24)
             if self.link.probable:
                 chances = self.link.probabilities(ranking.values[:, None])[:, 1]
                 axes = f"predicted probability of {yes}", f"observed share of {yes}"
                 calibration = ranking.draw_calibration(chances, *axes)
                 drawn.append(html.figure(*calibration, "calibration", CALIBRATION_CAPTION))
-            caption = (
-                f"Of the rows of {quoted(yes, 24)} and of the others, the shares whose score is above a threshold."
-            )
+            caption = f"True and false positive rates of the label {quoted(yes, 24)} for each threshold of the score."
             if ranking.share_at_ends > 0.1:
-                caption += f" {ranking.share_at_ends:.0%} of the rows have the lowest or the highest score of all."
+                caption += f" {ranking.share_at_ends:.0%} of the examples have the lowest or the highest score of all."
             drawn.append(html.figure(*ranking.draw(yes), "roc", caption))
         for k, each in enumerate(self.residuals):
             if math.isnan(each.r_squared):
                 continue
             of = f"Target {k + 1}. " if len(self.residuals) > 1 else ""
-            caption = f"{of}The stronger the colour, the more rows. It shows the central 99% of labels and predictions."
+            caption = (
+                f"{of}The stronger the colour, the more examples. It shows the central 99% of labels and predictions."
+            )
             drawn.append(html.figure(*each.draw_pairs(), f"pairs{k}", caption))
-            caption = f"{of}Residuals of the central 99% of the rows."
+            caption = f"{of}Residuals of the central 99% of the examples."
             drawn.append(html.figure(*each.draw_errors(), f"residuals{k}", caption))
         if not drawn:
             alike = bool(self.residuals)
-            return [html.paragraph("All labels are the same." if alike else "All rows have the weight 0.")]
+            return [html.paragraph("All labels are the same." if alike else "All examples have the weight 0.")]
         return [html.figures(*drawn, two=True)]
 
     def _base_learners(self) -> list[str]:
@@ -274,7 +275,7 @@ class Run:
         heads = ("base learner", "share at the end", "average loss alone")
         table = html.table("The base learners at the end of the run", heads, rows)
         if len(self.record.shares) > 1:
-            caption = "Shares by the number of rows. Base learners with low losses gain."
+            caption = "Shares by the number of examples. Base learners with low losses gain."
             figure = html.figure(*draw_shares(self.record.shares), "shares", caption)
             return [html.paragraph(text), html.beside(figure, table)]
         return [html.paragraph(text), table]
@@ -305,7 +306,7 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
     data = [
         ("file" if len(files) == 1 else f"{len(files):,} files", listed(files)),
         ("format", ", ".join(dict.fromkeys(reader.formats.values() if reader else ())) or "not read again"),
-        ("rows learned", f"{summary['examples']:,}" + (f", {record.start:,} of them earlier" if record.start else "")),
+        ("examples learned", f"{model.examples:,}" + (f", {record.start:,} of them earlier" if record.start else "")),
         *((f"{name}", f"{summary[key]:,}") for name, key in
           (("rows rejected", "rejected"), ("nonzeros", "nonzeros"), ("features", "features"))),
     ]  # fmt: skip

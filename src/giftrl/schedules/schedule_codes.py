@@ -4,73 +4,75 @@ The loops take a built-in schedule as an :class:`AnySchedule`, as they do update
 They are compiled for the type of any other.
 """
 
-from enum import IntEnum
 from typing import Any, NamedTuple
 
-from giftrl.schedules.ada_implicit import AdaImplicit
-from giftrl.schedules.adagrad_norm import AdaGradNorm
-from giftrl.schedules.constant import Constant
-from giftrl.schedules.contract import evidence, lam
-from giftrl.schedules.square_root import SquareRoot
-from giftrl.schedules.temporal_variability import TemporalVariability
+from giftrl.compiled.registry import operation
+from giftrl.ops.lookup import by_code
+from giftrl.schedules import BY_NAME
+from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
+
+__all__ = ["AnySchedule", "Schedules", "encode_schedule", "evidence", "known_ahead", "lams", "of_model", "uses_gamma"]
+
+#: The built-in schedules, in the order of their codes. All their fields are numbers.
+TYPES: tuple[type[Any], ...] = tuple(BY_NAME.values())
+globals().update({cls.__name__: cls for cls in TYPES})
+#: How many numbers the schedule with the most fields has.
+WIDTH = max(len(cls._fields) for cls in TYPES)
 
 
-class ScheduleCode(IntEnum):
-    """The numbers of the built-in schedules."""
-
-    CONSTANT = 0
-    SQUARE_ROOT = 1
-    ADAGRAD_NORM = 2
-    TEMPORAL_VARIABILITY = 3
-    ADA_IMPLICIT = 4
-
-
-#: In the order of their numbers.
-TYPES: tuple[type[Any], ...] = (Constant, SquareRoot, AdaGradNorm, TemporalVariability, AdaImplicit)
+def _members(number: str) -> list[str]:
+    """An expression of each schedule, from one of its k-th number."""
+    return [f"{cls.__name__}({', '.join(number.format(k) for k in range(len(cls._fields)))})" for cls in TYPES]
 
 
 class AnySchedule(NamedTuple):
-    """A built-in schedule by its number and parameters.
+    """A built-in schedule by its code and the numbers of its fields, filled up with 1.
 
-    >>> AnySchedule(int(ScheduleCode.SQUARE_ROOT), 2.0, 1.0, 0.0).lam(9, 0.0)
+    >>> from giftrl.schedules import SquareRoot
+    >>> encode_schedule(SquareRoot(2.0)).lam(9, 0.0)
     1.5
     """
 
     code: int
-    beta: float
-    gradient_bound: float
-    floor: float
+    numbers: tuple[float, ...]
 
-    def lam(self, t: int, total: float) -> float:
-        if self.code == ScheduleCode.CONSTANT:
-            return lam(Constant(self.beta), t, total)
-        if self.code == ScheduleCode.SQUARE_ROOT:
-            return lam(SquareRoot(self.beta), t, total)
-        if self.code == ScheduleCode.ADAGRAD_NORM:
-            return lam(AdaGradNorm(self.beta, self.gradient_bound), t, total)
-        if self.code == ScheduleCode.TEMPORAL_VARIABILITY:
-            return lam(TemporalVariability(self.beta, self.gradient_bound, self.floor), t, total)
-        return lam(AdaImplicit(self.beta, self.gradient_bound), t, total)
 
-    def evidence(self, gamma: float, z_norm_squared: float) -> float:
-        if self.code == ScheduleCode.ADAGRAD_NORM:
-            return evidence(AdaGradNorm(self.beta, self.gradient_bound), gamma, z_norm_squared)
-        if self.code == ScheduleCode.TEMPORAL_VARIABILITY:
-            return evidence(TemporalVariability(self.beta, self.gradient_bound, self.floor), gamma, z_norm_squared)
-        if self.code == ScheduleCode.ADA_IMPLICIT:
-            return evidence(AdaImplicit(self.beta, self.gradient_bound), gamma, z_norm_squared)
-        return 0.0
+class Schedules(NamedTuple):
+    """Built-in schedules of one kind, for models side by side: a column of numbers for each."""
 
-    def known_ahead(self) -> bool:
-        return self.code != ScheduleCode.ADAGRAD_NORM and self.code != ScheduleCode.ADA_IMPLICIT
+    code: int
+    numbers: Any
 
-    def uses_gamma(self) -> bool:
-        return self.code == ScheduleCode.TEMPORAL_VARIABILITY or self.code == ScheduleCode.ADA_IMPLICIT
+
+for _cls in (AnySchedule, Schedules):
+    by_code(_cls, "known_ahead(self)", "return known_ahead({})", _members("1.0"), globals())
+    by_code(_cls, "uses_gamma(self)", "return uses_gamma({})", _members("1.0"), globals())
+_ONE, _EACH = _members("self.numbers[{}]"), _members("self.numbers[{}, m]")
+by_code(AnySchedule, "lam(self, t, total)", "return lam({}, t, total)", _ONE, globals())
+by_code(AnySchedule, "evidence(self, gamma, z2)", "return evidence({}, gamma, z2)", _ONE, globals())
+# Branches outside of the loop: it then runs several models at a time.
+_LOOP = "for m in range(len(out)):\n    out[m] = lam({}, t, totals[m])"
+by_code(Schedules, "lams(self, t, totals, out)", _LOOP, _EACH, globals())
+_COLUMN = f"({', '.join(f'self.numbers[{k}, m]' for k in range(WIDTH))},)"
+by_code(Schedules, "of_model(self, m)", "return AnySchedule(self.code, {})", [_COLUMN] * len(TYPES), globals())
+
+
+@operation
+def lams(schedules: Any, t: int, totals: Any, out: Any) -> None:
+    """lambda_t of each model, given the evidence so far."""
+    for m in range(len(out)):
+        out[m] = lam(schedules, t, totals[m])
+
+
+@operation
+def of_model(schedules: Any, m: int) -> Any:
+    """The schedule of model m; a schedule of your own serves every model."""
+    return schedules
 
 
 def encode_schedule(schedule: Any) -> Any:
     """A built-in schedule as :class:`AnySchedule`, and any other as it is."""
     if type(schedule) not in TYPES:
         return schedule
-    bound, floor = getattr(schedule, "gradient_bound", 1.0), getattr(schedule, "floor", 0.0)
-    return AnySchedule(TYPES.index(type(schedule)), float(schedule.beta), float(bound), float(floor))
+    numbers = [float(number) for number in schedule]
+    return AnySchedule(TYPES.index(type(schedule)), tuple(numbers + [1.0] * (WIDTH - len(numbers))))

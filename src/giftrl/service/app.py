@@ -28,13 +28,13 @@ import orjson
 from giftrl.errors import Refused
 from giftrl.service.bodies import Answer, Body
 from giftrl.service.folder import Folder
-from giftrl.service.http import LOOPBACK, NO_TOKEN, Http, Reply, Request, Route, openapi
-from giftrl.service.limits import LEARN as LEARN_TOKEN
-from giftrl.service.limits import READ as READ_TOKEN
-from giftrl.service.limits import Tokens
+from giftrl.service.http import LOOPBACK, NO_TOKEN, Http, HttpReply, Request, Route, openapi
 from giftrl.service.online_model import LABEL as LABEL_OUTPUT
 from giftrl.service.online_model import OUTPUTS, OnlineModel
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.request_limits import LEARN as LEARN_TOKEN
+from giftrl.service.request_limits import READ as READ_TOKEN
+from giftrl.service.request_limits import Tokens
 from giftrl.service.stats import MAX_CERTIFY_SECONDS, brief, details, prometheus
 from giftrl.service.writer import LABEL, LEARN, NO_ROWS, REMEMBER, SAVE, Job, Writer, encode
 
@@ -56,7 +56,7 @@ CANDIDATE_LABELS = (0.0, 1.0, -1.0, 0.5, 2.0)
 SMALL_BITS = 4
 
 
-class WarmUp:
+class WarmUp(threading.Thread):
     """A thread that compiles the loops of models, one after the other.
 
     >>> WarmUp().ready
@@ -64,44 +64,32 @@ class WarmUp:
     """
 
     def __init__(self) -> None:
+        super().__init__(name="compiles loops", daemon=True)
         self._asked: set[bytes] = set()
-        self._queue: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._left = 0
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._ended = False
+        self._done = 0
+        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     @property
     def ready(self) -> bool:
         """True if nothing is left to be compiled."""
-        return self._left == 0
+        return self._done == len(self._asked)
 
     def ask(self, given: dict[str, Any]) -> None:
         """Have loops compiled for models of these settings, unless that was asked before."""
         key = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
-        with self._lock:
-            if key in self._asked or self._ended:
-                return
+        if key not in self._asked:
             self._asked.add(key)
-            self._left += 1
             self._queue.put(given)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="compiles loops", daemon=True)
-                self._thread.start()
 
-    def end(self) -> None:
-        """Compile nothing after the present loops."""
-        self._ended = True
-        self._queue.put(None)
-
-    def _run(self) -> None:
-        while (given := self._queue.get()) is not None and not self._ended:
+    def run(self) -> None:
+        """Compile loops until the process ends."""
+        while True:
+            given = self._queue.get()
             try:
                 compile_loops(given)
             except Exception as problem:  # a request meets it again, and is told
                 log.warning("loops for %.200r could not be compiled: %s", given, problem)
-            with self._lock:
-                self._left -= 1
+            self._done += 1
 
 
 class Service:
@@ -189,9 +177,9 @@ class Service:
             words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learned or not"
             future.set_exception(Refused(504, words, "send the request again with the same Idempotency-Key"))
 
-    async def page(self, request: Request) -> Reply:
+    async def page(self, request: Request) -> HttpReply:
         """The page about all models."""
-        return Reply(page().encode(), b"text/html; charset=utf-8", headers=page_headers())
+        return HttpReply(page().encode(), b"text/html; charset=utf-8", headers=page_headers())
 
     async def healthz(self, request: Request) -> bytes:
         """Liveness."""
@@ -207,10 +195,10 @@ class Service:
         """The description of all requests."""
         return orjson.dumps(openapi())
 
-    async def metrics(self, request: Request) -> Reply:
+    async def metrics(self, request: Request) -> HttpReply:
         """Metrics for Prometheus."""
         text = prometheus(self.folder, self.app.requests)
-        return Reply(text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
+        return HttpReply(text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def list(self, request: Request) -> bytes:
         """The names of all models, and the examples of those in memory."""
@@ -220,14 +208,14 @@ class Service:
         models = [{"name": name, "open": name in writers, "examples": count} for name, count in examples.items()]
         return orjson.dumps({"models": models})
 
-    async def create(self, request: Request) -> Reply:
+    async def create(self, request: Request) -> HttpReply:
         """Create a model."""
         given = await request.json()
         created = await self._in_thread(self.folder.create, request.name, given)
         if self.warm_up is not None:
             self.warm_up.ask(given)
         parts = {"name": request.name, "created": created, "settings": given}
-        return Reply(orjson.dumps(parts), status=201 if created else 200)
+        return HttpReply(orjson.dumps(parts), status=201 if created else 200)
 
     async def show(self, request: Request) -> bytes:
         """Counts, loss, certificate and base learners of a model."""
@@ -305,7 +293,7 @@ class Service:
         writer = await self._writer(request.name)
         return await self._written(request, writer, LABEL, await request.rows())
 
-    async def file(self, request: Request) -> Reply:
+    async def file(self, request: Request) -> HttpReply:
         """The model file, as ``giftrl train --model`` writes it."""
         writer, folder = await self._writer(request.name), tempfile.TemporaryDirectory()
         try:
@@ -314,14 +302,16 @@ class Service:
         finally:
             await self._in_thread(folder.cleanup)
         headers = {"Content-Disposition": f'attachment; filename="{request.name}.giftrl"'}
-        return Reply(data, b"application/octet-stream", headers=headers)
+        return HttpReply(data, b"application/octet-stream", headers=headers)
 
-    async def events(self, request: Request) -> Reply:
+    async def events(self, request: Request) -> HttpReply:
         """The state of a model every second, as server-sent events."""
         writer = await self._writer(request.name)
         if self._listeners >= MAX_LISTENERS:
             raise Refused(429, f"{MAX_LISTENERS} pages listen already", "try again later", retry_after=10)
-        return Reply(self._events(request.name, writer), b"text/event-stream", headers={"Cache-Control": "no-store"})
+        return HttpReply(
+            self._events(request.name, writer), b"text/event-stream", headers={"Cache-Control": "no-store"}
+        )
 
     async def _events(self, name: str, writer: Writer) -> AsyncGenerator[bytes, None]:
         self._listeners += 1

@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, Refused, render
-from giftrl.service.limits import Limits
+from giftrl.service.request_limits import Limits
 from giftrl.streams.batch import Batch, Rejected
 from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
 from giftrl.streams.sources.line_blocks import BOM

@@ -19,8 +19,8 @@ import orjson
 
 from giftrl import system
 from giftrl.errors import GiftrlError, InvalidInput, Refused
-from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import RequestedSettings
+from giftrl.service.request_limits import Limits
 from giftrl.service.store import ModelStore, disk_errors
 from giftrl.service.writer import CLOSE, Clock, Job, Writer
 

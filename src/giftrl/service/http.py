@@ -1,6 +1,6 @@
 """HTTP: one ASGI application that checks a request, calls its handler and sends the answer.
 
-A handler is a coroutine function that takes a :class:`Request`, and returns JSON as bytes or a :class:`Reply`. It
+A handler is a coroutine function that takes a :class:`Request`, and returns JSON as bytes or a :class:`HttpReply`. It
 raises :class:`giftrl.errors.Refused` for a request that it does not carry out. Nothing here depends on the server
 that calls the application.
 """
@@ -21,7 +21,7 @@ import orjson
 from giftrl import __version__
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body, read_body
-from giftrl.service.limits import LEARN, READ, Limits, Tokens
+from giftrl.service.request_limits import LEARN, READ, Limits, Tokens
 from giftrl.service.stats import RequestStats
 
 log = logging.getLogger("giftrl.service")
@@ -43,7 +43,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """An answer that is not JSON with status 200.
 
     Args:
@@ -83,34 +83,26 @@ class Request:
             shown = coding.decode("latin-1")
             raise Refused(415, f"bodies cannot have the content encoding {shown!r:.40}", "send them plain")
         declared = headers.get(b"content-length", b"")
-        self._require_small(int(declared) if declared.isdigit() else 0)
-        data, more = await self._piece()  # for which the server does not wait for ever
-        self._require_small(len(data))
-        if not more:
-            return data
-        pieces, size = [data], len(data)
+        size, received, more = int(declared) if declared.isdigit() else 0, 0, True
+        pieces: list[bytes] = []
+        begun = perf_counter()
         try:
-            async with asyncio.timeout(limits.seconds):
-                while more:
-                    data, more = await self._piece()
-                    pieces.append(data)
-                    size += len(data)
-                    self._require_small(size)
+            while more and max(size, received) <= limits.body:
+                receiving = self._receive()
+                if pieces:  # the server limits the wait for the first piece
+                    receiving = asyncio.wait_for(receiving, begun + limits.seconds - perf_counter())
+                message = await receiving
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "the body ends too early", "send all of it")
+                more = message.get("more_body", False)
+                pieces.append(message.get("body", b""))
+                received += len(pieces[-1])
         except TimeoutError:
             words = f"the body did not arrive within {limits.seconds:g} seconds"
             raise Refused(408, words, "send it faster") from None
+        if max(size, received) > limits.body:
+            raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
         return b"".join(pieces)
-
-    async def _piece(self) -> tuple[bytes, bool]:
-        """Receive a piece of the body; True if more will follow."""
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body ends too early", "send all of it")
-        return message.get("body", b""), message.get("more_body", False)
-
-    def _require_small(self, size: int) -> None:
-        if size > self._limits.body:
-            raise Refused(413, f"the body has more than {self._limits.body} bytes", "send fewer rows at a time")
 
     async def rows(self) -> Body:
         """Read the rows in the body."""
@@ -166,7 +158,7 @@ class Route(NamedTuple):
 
     endpoint: str
     need: str
-    handler: Callable[[Request], Awaitable[bytes | Reply]]
+    handler: Callable[[Request], Awaitable[bytes | HttpReply]]
 
 
 class Http:
@@ -183,6 +175,7 @@ class Http:
         self, routes: Mapping[tuple[str, str], Route], limits: Limits, tokens: Tokens, hosts: set[str] | None
     ) -> None:
         self._limits, self._tokens, self._hosts = limits, tokens, hosts
+        self._needs_token = tokens.needed
         self._routes = {path: {m: r for (m, p), r in routes.items() if p == path} for _, path in routes}
         self._options = {(method, path): options_of(method, path) for method, path in routes}
         self.requests = RequestStats()
@@ -208,7 +201,7 @@ class Http:
                 if options:
                     require_known(options, self._options[method, path])
                 answer = await route.handler(Request(name, options, headers, receive, self._limits))
-                reply = Reply(answer) if isinstance(answer, bytes) else answer
+                reply = HttpReply(answer) if isinstance(answer, bytes) else answer
             except Refused as refusal:
                 reply = refused(refusal)
             except Exception:
@@ -236,7 +229,7 @@ class Http:
             raise Refused(403, "this service is not called by that name", "call it localhost or 127.0.0.1")
         if b"origin" in headers and netloc(headers[b"origin"]) != host:
             raise Refused(403, "pages of other sites may not use this service", "call it from a page of its own")
-        if self._tokens.needed:
+        if self._needs_token:
             need = route.need if route is not None else READ if method in ("GET", "HEAD") else LEARN
             if need == READ and "remember" in options:  # which writes, whatever its value
                 need = LEARN
@@ -288,7 +281,7 @@ def require_known(options: dict[str, str], known: tuple[str, ...]) -> None:
             raise Refused(400, f"{name!r:.60} is no option of this request", remedy)
 
 
-def refused(refusal: Refused) -> Reply:
+def refused(refusal: Refused) -> HttpReply:
     """The answer to a request that is not carried out."""
     more = dict(refusal.more)
     after = more.pop("retry_after", None)
@@ -296,7 +289,7 @@ def refused(refusal: Refused) -> Reply:
     if refusal.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     error = {"status": refusal.status, "problem": refusal.problem, "remedy": refusal.remedy, **more}
-    return Reply(orjson.dumps({"error": error}), status=refusal.status, headers=headers)
+    return HttpReply(orjson.dumps({"error": error}), status=refusal.status, headers=headers)
 
 
 async def stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:

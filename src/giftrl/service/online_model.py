@@ -6,11 +6,11 @@ and scores these with memory that is kept from row to row, through the same loop
 unusual rows, and all errors, to the reader.
 """
 
+import contextlib
 import math
-import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from operator import mul
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -47,44 +47,33 @@ ROWS_PER_LOCK = 256
 SINGLE = "single"
 #: The outputs of a prediction.
 LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
-#: Limits of what is kept for single rows: entries of a row, names with their coordinates, and layouts.
+#: Entries of a single row, and names and layouts that are kept, at most.
 MAX_ROW_ENTRIES, MAX_KNOWN_NAMES, MAX_LAYOUTS = 512, 100_000, 256
-
-Places = dict[str, tuple[int, float]]  # the coordinate and the sign of each name
-
-
-class SingleRow(NamedTuple):
-    """A row: its coordinates and values, the constant included, and the label of the loss (NaN if it has none)."""
-
-    slots: list[int]
-    values: list[float]
-    label: float = math.nan
-
-
-class NamedValues(NamedTuple):
-    """A row by the names of its features, and its label as in the data."""
-
-    names: list[str]
-    values: list[float]
-    label: float
+NESTED_TYPES = {dict, list}
 
 
 class KeyLayout(NamedTuple):
-    """Rows of nonzero numbers under certain keys, the constant included.
-
-    Args:
-        slots: the coordinates.
-        signs: the factors of the numbers.
-        values: the part of the row's memory that holds the numbers.
-        pack: writes numbers into that memory.
-        quotes: in a line.
-    """
+    """Rows of nonzero numbers under certain keys: coordinates with the constant, signs, and the place of the label."""
 
     slots: NDArray[np.int32]
-    signs: NDArray[np.float64]
-    values: NDArray[np.float64]
-    pack: Callable[..., None]
-    quotes: int
+    signs: list[float]
+    label_at: int | None
+
+
+class KnownNames:
+    """Names with their coordinates and signs, and the layouts of rows that have numbers under certain keys."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, tuple[int, float]] = {}
+        self.layouts: dict[tuple[str, ...], KeyLayout] = {}
+
+
+class SingleRow(NamedTuple):
+    """A row: its coordinates and values, the constant included, and its label (NaN if it has none)."""
+
+    slots: list[int] | NDArray[np.int32]
+    values: list[float]
+    label: float
 
 
 class SingleRows:
@@ -98,16 +87,14 @@ class SingleRows:
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
         self._model, self._parser, self._learner = model, parser, cast("Any", model.learner)
         self._special = parser.special
-        self._known: Places = {}  # names to predict for
-        self._learned: Places = {}  # names that the model has learned
+        self._known = KnownNames()  # to predict for
+        self._learned = KnownNames()  # that the model has learned
         self._labels: dict[float, float] = {}  # labels of the loss by labels of the data
         self._clips = model.clips()
         self._constant = [model.features.constant] if model.settings.constant else []
         self._ones = [1.0] * len(self._constant)
         self._memory: OneRow = self._learner.one_row(sparse_row(MAX_ROW_ENTRIES))
         self._values, self._indices = self._memory.values, cast("Any", self._memory).rows.value.indices
-        self._layouts: dict[tuple[str, ...], KeyLayout] = {}
-        self._written: KeyLayout | None = None  # the layout whose coordinates are in the row's memory
 
     @staticmethod
     def supports(model: LinearModel) -> bool:
@@ -118,24 +105,13 @@ class SingleRows:
 
     def predict(self, line: bytes) -> float | None:
         """Return the score of a row, clipped as the model clips; None if the reader must read it."""
-        try:
-            top = orjson.loads(line)
-        except orjson.JSONDecodeError:
+        row = self._read(line, self._known)
+        if isinstance(row, list):
+            self.add_names(row, self._known)
+            row = self._read(line, self._known)
+        if not isinstance(row, SingleRow) or row.label == row.label:  # the reader checks labels
             return None
-        if type(top) is not dict:
-            return None
-        if not self._write_by_layout(line, top):
-            named = self._named(line, top)
-            if named is None or named.label == named.label:  # the reader checks labels
-                return None
-            row = self._placed(named, self._known)
-            if row is None and self._add(named.names, self._known):
-                row = self._placed(named, self._known)
-            if row is None:
-                return None
-            if tuple(named.names) == tuple(top) and all(type(value) in (int, float) for value in top.values()):
-                self._keep_layout(tuple(top))
-            self._write(row)
+        self._write(row)
         score = float(self._learner.score_row(self._memory))
         if self._clips is False:
             return score
@@ -148,79 +124,110 @@ class SingleRows:
         If the reader must read it, return the names that become known with it, for :meth:`add_names`; none if it must
         read such rows in any case.
         """
-        try:
-            named = self._named(line, orjson.loads(line))
-        except orjson.JSONDecodeError:
-            return []
-        label = math.nan if named is None else self._label(named.label)
-        if named is None or label != label:
-            return []
-        row = self._placed(named, self._learned)
-        return named.names if row is None else row._replace(label=label)
-
-    def add_names(self, names: Iterable[str]) -> None:
-        """Note names that the model has learned."""
-        self._add(list(names), self._learned)
+        row = self._read(line, self._learned)
+        if not isinstance(row, SingleRow):
+            return row or []
+        label = self._labels.get(row.label) or self._label(row.label)
+        return row._replace(label=label) if label == label else []
 
     def learn(self, row: SingleRow) -> float:
         """Learn from a row; return the prediction made before."""
         self._write(row)
         return self._model.learn_row(self._memory, row.label)
 
-    def _named(self, line: bytes, top: Any) -> NamedValues | None:
-        """Return the names and values of an object; None if the reader must read it."""
-        if type(top) is not dict:
-            return None
+    def _read(self, line: bytes, names: KnownNames) -> SingleRow | list[str] | None:
+        """Read a row; return the names that are not known, if there are any, and None if the reader must read it."""
+        label_key, label = self._parser.label, math.nan
         try:
-            named = None
-            if self._special.isdisjoint(top):
-                named = flat_values(top, self._parser.label, self._parser.label_of)
-            if named is None:
-                row = self._parser.row(line)
-                if row.weight != 1.0:
+            top = orjson.loads(line)
+            if type(top) is not dict:
+                return None
+            row = self._read_by_layout(line, top, names)
+            if row is not None:
+                return row
+            items: Iterable[tuple[str, Any]] = top.items()
+            strings = len(top)  # keys, and strings among the values
+            flat = self._special.isdisjoint(top) and NESTED_TYPES.isdisjoint(map(type, top.values()))
+            if not flat:
+                walked = self._parser.row(line)
+                if walked.weight != 1.0:
                     return None
-                names, values = [each.name for each in row.features], [each.value for each in row.features]
-                named = NamedValues(names, values, row.label)
-        except BadValue:
+                items, label_key, label = [(each.name, each.value) for each in walked.features], None, walked.label
+                strings = count_strings(top)
+            slots, values, unknown = [], [], []
+            for name, value in items:
+                if type(value) is str:
+                    strings += 1
+                if name == label_key:
+                    label = self._parser.label_of(value)
+                elif value:
+                    name, value = (f"{name}={value}", 1.0) if type(value) is str else (name, value)
+                    place = names.places.get(name)
+                    if place is None:
+                        unknown.append(name)
+                    else:
+                        slots.append(place[0])
+                        values.append(place[1] * value)
+        except (orjson.JSONDecodeError, BadValue):
             return None
         # orjson keeps the last value of a repeated key, the reader adds them up. Keys and strings have two quotes each.
-        if b"\\" not in line and line.count(b'"') != 2 * count_strings(top):
+        if b"\\" not in line and line.count(b'"') != 2 * strings:
             return None
-        return named if math.isfinite(sum(named.values)) and len(named.values) < MAX_ROW_ENTRIES else None
+        if unknown:
+            return unknown
+        slots += self._constant
+        values += self._ones
+        usual = len(set(slots)) == len(slots) <= MAX_ROW_ENTRIES and max(slots, default=0) < self._learner.dimension
+        if not usual or not math.isfinite(sum(values)):
+            return None
+        if flat:
+            self._keep_layout(top, slots, names)
+        return SingleRow(slots, values, label)
 
-    def _placed(self, named: NamedValues, places: Places) -> SingleRow | None:
-        """Replace names by coordinates; None if a name has no place, or two names share a coordinate."""
+    def _keep_layout(self, top: dict[str, Any], slots: list[int], names: KnownNames) -> None:
+        """Keep the layout of a row, if all its values are nonzero numbers."""
+        keys, label_key = tuple(top), self._parser.label
+        numbers = [key for key in keys if key != label_key]
+        if all(type(top[key]) in (int, float) and top[key] for key in numbers):
+            if len(names.layouts) >= MAX_LAYOUTS:
+                names.layouts.clear()
+            signs = [names.places[key][1] for key in numbers]
+            label_at = keys.index(label_key) if label_key in top else None
+            names.layouts[keys] = KeyLayout(np.array(slots, np.int32), signs, label_at)
+
+    def _read_by_layout(self, line: bytes, top: dict[str, Any], names: KnownNames) -> SingleRow | None:
+        """Read a row of nonzero numbers whose layout is known; return None for any other."""
+        layout = names.layouts.get(tuple(top))
+        if layout is None:
+            return None
+        numbers, label, strings = list(top.values()), math.nan, len(top)
+        if layout.label_at is not None:
+            given = numbers.pop(layout.label_at)
+            label, strings = self._parser.label_of(given), strings + (type(given) is str)
         try:
-            pairs = [places[name] for name in named.names]
-        except KeyError:
+            if not all(numbers) or line.count(b'"') != 2 * strings or not math.isfinite(sum(numbers)):
+                return None
+        except TypeError:  # one of them is no number
             return None
-        slots = [slot for slot, _ in pairs] + self._constant
-        if len(set(slots)) < len(slots) or max(slots, default=0) >= self._learner.dimension:
-            return None
-        values = [sign * value for (_, sign), value in zip(pairs, named.values, strict=True)]
-        return SingleRow(slots, values + self._ones)
+        return SingleRow(layout.slots, [*map(mul, layout.signs, numbers), *self._ones], label)
 
-    def _add(self, names: list[str], places: Places) -> bool:
-        """Look up the coordinates of names."""
+    def add_names(self, added: list[str], names: KnownNames | None = None) -> None:
+        """Look up the coordinates of names, by default of those that the model has learned."""
+        places = (names or self._learned).places
         if len(places) > MAX_KNOWN_NAMES:
             places.clear()
-        try:
-            slots, signs = self._model.features.slots(names)
-        except ValueError:
-            return False
-        # A frozen dictionary gives -1 to an unknown name, which may become known later.
-        places |= {n: (k, s) for n, k, s in zip(names, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
-        return True
+        with contextlib.suppress(ValueError):
+            slots, signs = self._model.features.slots(added)
+            # A frozen dictionary gives -1 to an unknown name, which may become known later.
+            places |= {n: (k, s) for n, k, s in zip(added, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
 
     def _label(self, given: float) -> float:
         """Return the label of the loss for one of the data; NaN if it cannot be used."""
-        label = self._labels.get(given)
-        if label is None:
-            settings, one = self._model.settings, np.array([given])
-            usable = given == given and settings.accepts(one)[0]
-            label = float(settings.mapped(one)[0]) if usable else math.nan
-            if settings.labels is not None:  # there are few
-                self._labels[given] = label
+        settings, one = self._model.settings, np.array([given])
+        usable = given == given and settings.accepts(one)[0]
+        label = float(settings.mapped(one)[0]) if usable else math.nan
+        if settings.labels is not None:  # there are few
+            self._labels[given] = label
         return label
 
     def _write(self, row: SingleRow) -> None:
@@ -228,63 +235,12 @@ class SingleRows:
         count = len(row.slots)
         self._values[:count], self._indices[:count] = row.values, row.slots
         self._memory.end(count)
-        self._written = None
-
-    def _keep_layout(self, keys: tuple[str, ...]) -> None:
-        """Keep the layout of rows of numbers under these keys, which are names of features as they are."""
-        if len(self._layouts) >= MAX_LAYOUTS:
-            self._layouts.clear()
-        places = [self._known[key] for key in keys]
-        slots = np.array([slot for slot, _ in places] + self._constant, np.int32)
-        signs = np.array([sign for _, sign in places] + self._ones)
-        values = self._values[: len(slots)]
-        pack = partial(struct.Struct(f"={len(slots)}d").pack_into, values, 0)
-        self._layouts[keys] = KeyLayout(slots, signs, values, pack, 2 * len(keys))
-
-    def _write_by_layout(self, line: bytes, top: dict[str, Any]) -> bool:
-        """Write a row of nonzero numbers to memory if its layout is known; return False otherwise."""
-        layout = self._layouts.get(tuple(top))
-        numbers = top.values()
-        if layout is None or not all(numbers) or line.count(b'"') != layout.quotes:
-            return False
-        try:
-            if not math.isfinite(sum(numbers)):
-                return False
-            layout.pack(*numbers, *self._ones)  # true is 1 here, too
-        except (TypeError, OverflowError, struct.error):  # one of them is no number
-            return False
-        np.multiply(layout.values, layout.signs, layout.values)
-        if self._written is not layout:
-            self._indices[: len(layout.slots)] = layout.slots
-            self._memory.end(len(layout.slots))
-            self._written = layout
-        return True
-
-
-def flat_values(top: dict[str, Any], label: str | None, label_of: Callable[[Any], float]) -> NamedValues | None:
-    """Return the names and values of an object without special keys; None if something is nested in it."""
-    names, values, y = [], [], math.nan
-    for name, value in top.items():
-        kind = type(value)
-        if name == label:
-            y = label_of(value)
-        elif kind is float or kind is int or kind is bool:
-            if value:
-                names.append(name)
-                values.append(float(value))
-        elif kind is str:
-            if value:
-                names.append(f"{name}={value}")
-                values.append(1.0)
-        elif value is not None:
-            return None
-    return NamedValues(names, values, y)
 
 
 def count_strings(value: Any) -> int:
     """Count the keys and strings in a JSON value."""
     if type(value) is dict:
-        return len(value) + sum(count_strings(inner) for inner in value.values() if type(inner) is not float)
+        return len(value) + sum(map(count_strings, value.values()))
     if type(value) is list:
         return sum(map(count_strings, value))
     return int(type(value) is str)
@@ -348,19 +304,16 @@ class OnlineModel:
 
     def reset_reader(self) -> None:
         """Make the reader of rows to learn from anew; it knows the names and columns of the model only."""
-        model, settings = self.model, self.model.settings
+        model = self.model
         model.features.thaw()
         ahead = model.features.ahead()
         model.features.freeze()  # new names come by `learn` alone
-        self._reading = self._reader(ahead, accepts=settings.accepts, expected=settings.expected)
+        self._reading = self._reader(ahead, learn=True)
 
-    def _reader(self, features: Any, **more: Any) -> Reader:
-        settings = self.model.settings
+    def _reader(self, features: Any, learn: bool = False) -> Reader:
         return Reader(
-            Source("request", data=b""), features, columns=self.columns, schema=self.model.schema,
-            interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
-            constant=settings.constant, on_error="skip", labels=settings.label_names, no_base=settings.no_base,
-            background=False, **more,
+            Source("request", data=b""), features, columns=self.columns, schema=self.model.schema, on_error="skip",
+            background=False, **self.model.settings.reader_options(learn),
         )  # fmt: skip
 
     def read(self, bodies: list[Body]) -> ReadBodies:
@@ -423,7 +376,7 @@ class OnlineModel:
             if self._singles is None and model.schema is not None:
                 self._make_asking()
             if self._singles is not None and read.names:
-                self._singles.add_names(read.names)
+                self._singles.add_names(list(read.names))
         scores = np.concatenate(predictions) if predictions else np.empty((0, model.settings.classes))
         return self._answers(read.ranges, self._outputs(scores, LABEL), before, counting=True)
 

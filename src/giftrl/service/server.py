@@ -23,7 +23,7 @@ from giftrl.errors import InvalidInput
 from giftrl.service.app import Service, WarmUp
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
-from giftrl.service.limits import Limits, Tokens
+from giftrl.service.request_limits import Limits, Tokens
 from giftrl.service.writer import Clock
 
 #: Seconds for which requests may finish when the service is asked to end.
@@ -197,6 +197,7 @@ def serve(
             followers += [Follower(folder, name, source) for name, source in follow]
             for given in [{}, *folder.some_settings(MAX_WARMED_MODELS)]:
                 warm_up.ask(given)
+            warm_up.start()
             gc.collect()
             gc.freeze()  # the collector need not look at modules and loops again
             with running(folder, at, tokens, host, warm_up) as thread:
@@ -209,7 +210,6 @@ def serve(
         finally:
             for follower in followers:
                 follower.end()
-            warm_up.end()
             folder.close()
             tell("every model is on the disk; the service has ended")
 

@@ -15,15 +15,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from giftrl.errors import GiftrlError, ModelFileError, Refused
 from giftrl.service.bodies import Answer, Body, as_refused, describe_rejected
-from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.request_limits import Limits
 from giftrl.service.stats import ModelStats
 from giftrl.service.store import Answered, ModelStore, disk_errors
 from giftrl.training.model import LinearModel
@@ -105,18 +106,11 @@ class Job:
         return hashlib.sha256(head + self.body.data).digest()
 
 
-class Recovered(NamedTuple):
-    """A model, the number of the last body that it has learned, and of the last one that its file has."""
+def recover(folder: Path, store: ModelStore) -> tuple[ProvisionalModel, int, int]:
+    """Make the model as it was after the last body of its log, by learning that log again, bit for bit.
 
-    model: ProvisionalModel
-    last: int
-    saved: int
-
-
-def recover(folder: Path, store: ModelStore) -> Recovered:
-    """Make the model as it was after the last body of its log.
-
-    Learning the log body by body repeats, bit for bit, what was done when the bodies came.
+    Returns:
+        the model, the number of the last body that it has learned, and of the last one that its file has.
     """
     path, saved, linear = folder / SNAPSHOT, 0, None
     if path.exists():
@@ -132,7 +126,7 @@ def recover(folder: Path, store: ModelStore) -> Recovered:
             _relearn(model, bodies)
             bodies = []
     _relearn(model, bodies)
-    return Recovered(model, last, saved)
+    return model, last, saved
 
 
 def _relearn(model: ProvisionalModel, bodies: list[Body]) -> None:
@@ -255,8 +249,13 @@ class Writer(threading.Thread):
 
     def _commit(self, jobs: list[Job]) -> list[Any]:
         """Carry out jobs, and return their answers when all effects are on disk."""
-        if self._failing or self._ahead:
-            self._repair()
+        if self._failing:  # before anything is learned that could not be kept
+            with self.store.transaction():
+                self.store.set_fact("now", str(self.clock.now()))
+            self._failing = False
+        if self._ahead:
+            with disk_errors():
+                self._go_back()
         before = self._last, self._log_bytes, self._remembered
         begun = learned = time.perf_counter()
         try:
@@ -280,16 +279,6 @@ class Writer(threading.Thread):
             self.store.make_room()
         return answers
 
-    def _repair(self) -> None:
-        """Check that the disk accepts commits again, and make the model as the disk has it."""
-        with disk_errors():
-            if self._failing:
-                with self.store.transaction():
-                    self.store.set_fact("now", str(self.clock.now()))
-                self._failing = False
-            if self._ahead:
-                self._go_back()
-
     def _go_back(self) -> None:
         """Make the model again from what the disk has."""
         self.model, self._last, self._saved = recover(self.folder, self.store)
@@ -310,8 +299,9 @@ class Writer(threading.Thread):
         """Carry out jobs in order, without a commit; a refusal is an answer."""
         answers: list[Any] = []
         while jobs:
-            learning = next((k for k, job in enumerate(jobs) if job.kind != LEARN), len(jobs))
-            count = self.model.together([job.body for job in jobs[:learning]]) if learning > 1 else 1
+            count = 1
+            if len(jobs) > 1 and jobs[0].kind == LEARN:
+                count = self.model.together([job.body for job in takewhile(lambda job: job.kind == LEARN, jobs)])
             some, jobs = jobs[:count], jobs[count:]
             if count > 1:
                 with contextlib.suppress(Refused):  # one job is refused below
@@ -319,7 +309,7 @@ class Writer(threading.Thread):
                     continue
             for job in some:
                 try:
-                    answers.append(self._known(job) or self._one(job))
+                    answers.append((job.key and self._known(job)) or self._one(job))
                 except Refused as refusal:
                     if refusal.status == 503:
                         raise

@@ -1,4 +1,4 @@
-"""What every reader yields: consecutive rows of one source, and the rows that could not be read."""
+"""A batch: consecutive rows of one source as sparse arrays, and the rows that could not be read."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from giftrl.errors import SKIP_HINT, Hint
 
 
 class Position(NamedTuple):
-    """Where a row begins, so that reading can go on from there.
+    """The place of a row in the sources, from which reading can be resumed.
 
     >>> Position()
     Position(source=0, offset=0, line=1)
@@ -24,7 +24,7 @@ class Position(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A row that could not be read, and why.
+    """A row that could not be read, with the problem and its place.
 
     >>> print(Rejected("a.svm", 3, 7, "a value that is not a number: 'x'", "a finite number", b"1 2:x"))
     a.svm:3:7: a value that is not a number: 'x', expected a finite number
@@ -58,10 +58,10 @@ class Batch:
     data: NDArray[np.float64]
     indices: NDArray[np.int32]
     indptr: NDArray[np.int64]
-    labels: NDArray[np.float64]  # NaN where a row has none
+    labels: NDArray[np.float64]  # NaN if a row has none
     weights: NDArray[np.float64]
     lines: NDArray[np.int64]  # the line (or row number, from 1) of each row in its source
-    groups: NDArray[np.uint8]  # the namespace or column of each entry; empty where nothing asks for it
+    groups: NDArray[np.uint8]  # the namespace or column of each entry; empty if nothing asks for it
     end: Position  # where the next row begins
     rejected: tuple[Rejected, ...] = ()
     tags: tuple[str, ...] = ()  # one for each row, or none at all
@@ -71,31 +71,22 @@ class Batch:
         return len(self.labels)
 
     def only(self, chosen: NDArray[np.bool_]) -> "Batch":
-        """The rows where ``chosen`` is true; what was rejected is left out.
+        """The rows for which ``chosen`` is true, without rejected rows.
 
         >>> rows, two = (np.array([2.5, 1.0]), np.array([7, 8], np.int32), np.array([0, 1, 2])), np.ones(2)
         >>> batch = Batch("a.svm", *rows, two, two, np.arange(1, 3), np.empty(0, np.uint8), Position(0, 12, 3))
         >>> batch.only(np.array([False, True])).indices.tolist()
         [8]
         """
-        lengths = np.diff(self.indptr)
-        entries = np.repeat(chosen, lengths)
-        return replace(
-            self, data=self.data[entries], indices=self.indices[entries],
-            indptr=np.concatenate([[0], np.cumsum(lengths[chosen])]), labels=self.labels[chosen],
-            weights=self.weights[chosen], lines=self.lines[chosen],
-            groups=self.groups[entries] if len(self.groups) else self.groups, rejected=(),
-            tags=tuple(tag for tag, keep in zip(self.tags, chosen, strict=True) if keep) if self.tags else (),
-            bases=self.bases[chosen] if len(self.bases) else self.bases,
-        )  # fmt: skip
+        return replace(keep_rows(self, chosen), rejected=())
 
     @property
     def nonzeros(self) -> int:
-        """How many entries all rows have."""
+        """The number of entries of all rows."""
         return len(self.data)
 
 
-# Rows as learners need them: each feature at most once, no unknown ones, and all values finite.
+# Rows as learners need them: each feature at most once, none unknown, all values finite.
 
 ONE = np.uint64(1)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""What each column of a table is for."""
+"""Roles of the columns of a table: label, weight, numbers, categories, dates, text."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Reference = str | int
 
 
 class Kind:
-    """What a column is for."""
+    """The role of a column."""
 
     LABEL = "label"
     WEIGHT = "weight"
@@ -39,7 +39,7 @@ class Kind:
 
 @validated
 class Columns(NamedTuple):
-    """How to read tables: CSV, Parquet and Arrow; JSON, where keys are columns.
+    """Options for tables: CSV, Parquet, Arrow, and JSON, whose keys are columns.
 
     A column is given by its name or by its number: 0 is the first and -1 the last.
 
@@ -49,7 +49,7 @@ class Columns(NamedTuple):
         weight: the column with the weight of the row. If none is given every row weighs 1; in JSON lines with a
             "features" object, the key "weight".
         ignore: columns to leave out.
-        categorical: columns whose values are categories even where they are numbers or dates. Text is always
+        categorical: columns whose values are categories even if they are numbers or dates. Text is always
             categorical.
         date: columns of ISO dates and times. Tables show by themselves which these are; in JSON they must be given.
         text: columns of text whose words are features, each with value 1 if the text has it.
@@ -81,7 +81,7 @@ class Columns(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The names of columns, and what each is for; decided once, and then the same for all sources.
+    """Names and roles of columns, decided once and then the same for all sources.
 
     >>> schema = Schema(("y", "age"), ("label", "number"))
     >>> Schema.restore(schema.state()) == schema
@@ -92,7 +92,7 @@ class Schema(NamedTuple):
     kinds: tuple[str, ...]
 
     def state(self) -> dict[str, list[str]]:
-        """What :meth:`restore` takes; fit for JSON."""
+        """The schema as :meth:`restore` takes it; fits into JSON."""
         return {"names": list(self.names), "kinds": list(self.kinds)}
 
     @staticmethod
@@ -108,7 +108,7 @@ class Schema(NamedTuple):
 
     @property
     def label(self) -> str | None:
-        """The name of the column of labels; None where there is none."""
+        """The name of the column of labels, or None."""
         return next((name for name, kind in zip(self.names, self.kinds, strict=True) if kind == Kind.LABEL), None)
 
     @staticmethod
@@ -139,7 +139,7 @@ class Schema(NamedTuple):
         return schema
 
     def kinds_of(self, names: Sequence[str], source: str, columns: Columns) -> tuple[str, ...]:
-        """What the columns of another source are for, by their names; a label and a weight may be missing.
+        """The roles of the columns of another source, by their names; label and weight may be missing.
 
         Args:
             names: of the columns.
@@ -184,9 +184,7 @@ class Schema(NamedTuple):
             if name not in present and kind not in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)
         ]
         if lost:
-            raise BadSource(
-                source, f"lacks {_some(lost)}", "add it; empty fields will do where the values are not known"
-            )
+            raise BadSource(source, f"lacks {_some(lost)}", "add it; empty fields will do if the values are not known")
         return tuple(by_name[name] for name in names)
 
 
@@ -212,7 +210,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source: str) -> Schema:
-    """What each column of a table is for; ``found`` is the kind that its values have."""
+    """Decide the role of each column of a table; ``found`` has the kind of its values."""
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise BadSource(source, f"has two columns of the same name: {_some(twice)}", "rename one")

@@ -40,8 +40,8 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
 
     Args:
         head: its first bytes, after decompression.
-        name: its name, used where the bytes leave a choice.
-        asked: what the user said; an error where the bytes clearly show another format.
+        name: its name, used if the bytes leave a choice.
+        asked: what the user said; an error if the bytes clearly show another format.
     """
     guess = _by_content(head)
     if asked is not None:
@@ -91,7 +91,7 @@ def _by_content(head: bytes) -> _Guess:
     if b"\0" in head.split(b"\n", 1)[0]:  # further down it is a bad line, which its reader will name
         return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
     doubtful: _Guess | None = None
-    # The last line, or the last word of the only one, may go on behind the head.
+    # The last line, or the last word of the only one, may continue behind the head.
     end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD_BYTES else -1
     whole = head if end < 0 else head[:end]
     for line in whole.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -102,7 +102,7 @@ def _by_content(head: bytes) -> _Guess:
             return guess
         doubtful = doubtful or guess
         if not _LABEL.match(line):
-            break  # the next line can only decide where this one is nothing but a label
+            break  # the next line can only decide if this one is nothing but a label
     return doubtful or _Guess((), "it holds no line of data")
 
 

@@ -1,4 +1,4 @@
-"""What the first fields of a column look like: dates, numbers with commas or units, text of many words, or ids."""
+"""Infer the roles of columns from their first fields: dates, numbers with commas or units, long texts, ids."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ _TIME = re.compile(r"t|time|date|second|minute|hour|day|week|month|quarter|year|
 
 
 class InferredColumn(NamedTuple):
-    """What a column looks like."""
+    """The inferred kind of a column, and remarks about its fields."""
 
     kind: str
     comma: str = ""  # one of its numbers with a comma, if these are most of its fields
@@ -58,18 +58,18 @@ class InferredColumn(NamedTuple):
 
 
 def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> InferredColumn:
-    """What a column of text looks like.
+    """Infer the kind of a column of text.
 
     Args:
         fields: some of its fields that are not missing, without spaces around them.
         rows: how many fields it has.
         distinct: how many of them are different.
 
-    >>> look_at_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
+    >>> infer_from_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
     ('date', 'ignored')
     >>> infer_from_texts(["3,14", "1.234,56", "-"], 3, 3).comma
     '3,14'
-    >>> look_at_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, infer_from_texts(["1st", "2nd", "3rd"], 3, 3).unit
+    >>> infer_from_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, infer_from_texts(["1st", "2nd", "3rd"], 3, 3).unit
     ('$99.10', '')
     """
     if not fields:
@@ -91,7 +91,7 @@ def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> Inferre
 
 
 def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
-    """What a column of numbers looks like: whole numbers that are all different are ids if they are called so.
+    """Infer the kind of a column of numbers: distinct whole numbers are ids if the name of the column says so.
 
     So are those that count the rows from 0 or 1, unless they are called time.
 
@@ -109,9 +109,9 @@ def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
 
 
 def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
-    """What the values of a key of JSON objects look like, where there are neither lists nor nulls among them.
+    """Infer the kind of a key of JSON objects from its values, without lists and nulls.
 
-    >>> look_at_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
+    >>> infer_from_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
     ('date', 'category')
     """
     if all(isinstance(value, (int, float)) for value in values):
@@ -122,7 +122,7 @@ def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
 
 
 def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
-    """Whether at least nine out of ten fields are good: the others are mistakes to report."""
+    """True if at least nine out of ten fields are good: the others are mistakes to report."""
     bad = 0
     for field in fields:
         bad += good(field) is None
@@ -132,7 +132,7 @@ def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
 
 
 def _same_unit(fields: Sequence[str], distinct: int) -> bool:
-    """Whether at least nine out of ten fields are percents and amounts of money, or have the letters of the first."""
+    """True if nine out of ten fields are percents or amounts of money, or have the unit of the first field."""
 
     def unit(field: str) -> str | None:
         found = _UNIT.fullmatch(field)
@@ -145,7 +145,7 @@ def _same_unit(fields: Sequence[str], distinct: int) -> bool:
 
 
 def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Columns) -> dict[str, InferredColumn]:
-    """The columns that are what they look like, and not what somebody said."""
+    """The columns whose inferred kind was used because nobody gave another one."""
     given = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
     asked = {schema.names[find(schema.names, each, "columns")] for each in given}
     kinds = dict(zip(schema.names, schema.kinds, strict=True))
@@ -153,7 +153,7 @@ def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Column
 
 
 def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
-    """Remarks about columns, one for each kind of remark; an error for numbers with commas.
+    """Remarks about columns for users, one for each kind; raises an error for numbers with commas.
 
     >>> from giftrl.errors import render
     >>> print(*map(render, remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv")))

@@ -1,4 +1,4 @@
-"""Labels that are names, such as yes and no: a batch has the number of each."""
+"""Labels that are names, such as yes and no; a batch holds their numbers."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -74,7 +74,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def is_exact(label: str) -> bool:
-    """Whether float64 has a label that is a number; beyond 2^53 it has not every whole number.
+    """True unless a label is a whole number beyond 2^53, which float64 may not represent.
 
     >>> is_exact("0.5"), is_exact("9007199254740993")
     (True, False)

@@ -1,4 +1,4 @@
-"""From the sources that the user named to batches for a learner."""
+"""Read sources of any format as batches of rows for a learner."""
 
 import base64
 import contextlib
@@ -29,26 +29,21 @@ from giftrl.streams.sources.prefetch import Prefetch, ordered_map
 from giftrl.streams.sources.source import Named, Source, Stream, find_sources
 from giftrl.system import cores
 
-# How much of the sources has been read.
-
 
 class Progress(NamedTuple):
-    """How much of the sources has been read.
+    """The part of the sources that has been read.
 
     >>> Progress(50, 200).fraction
     0.25
     """
 
     consumed: int  # bytes, before decompression
-    total: int | None  # None where the size of a source is not known
+    total: int | None  # None if the size of a source is not known
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None where the size of a source is not known."""
+        """Between 0 and 1; None if the size of a source is not known."""
         return None if self.total is None else min(1.0, self.consumed / max(1, self.total))
-
-
-# The file of rows that were skipped.
 
 
 class RejectsFile(Output):
@@ -73,7 +68,7 @@ class RejectsFile(Output):
             self.write("".join(lines).encode())
 
 
-# The last step of a stream: rows of a batch get the norm and the constant feature that were asked for.
+# The last step: the norm of rows, and the constant feature.
 
 #: What can be done to the length of rows: nothing; the Euclidean norm of each becomes 1 before the constant is added;
 #: or before, and once more after.
@@ -98,7 +93,7 @@ def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, 
     return replace(batch, data=data, indices=indices, indptr=indptr)
 
 
-# From a source of any format to batches.
+# Parsers of all formats.
 
 #: Formats whose names have an order: VW text, and what it was converted to.
 WITH_NGRAMS = ("vw", "arrow")
@@ -116,17 +111,17 @@ class Parsed:
     block: Block | None
     parser: Any
     crossed: bool = False  # whether interactions have been added
-    news: News | None = None  # what its features have noted, where they are those of one of several parsers
+    news: News | None = None  # what its features have noted, if they are those of one of several parsers
 
     def position(self, line: int) -> Position:
-        """Where a line, or row, begins."""
+        """The position at which a line, or row, begins."""
         if self.block is None:
             return Position(self.batch.end.source, line - 1, line)
         start = self.block.start
         return Position(start.source, start.offset + self._begin(line), line)
 
     def raw(self, line: int) -> bytes:
-        """The bytes of a line; empty where a source has no lines."""
+        """The bytes of a line; empty if a source has no lines."""
         if self.block is None:
             return b""
         data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
@@ -154,10 +149,10 @@ class Parsing:
     features: Features  # what turns names into coordinates
     format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
     columns: Columns = field(default_factory=Columns)  # what the user said about tables
-    schema: Schema | None = None  # what columns are for, where that is known
+    schema: Schema | None = None  # what columns are for, if that is known
     interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
     ngrams: Ngrams | None = None  # which n-grams to add
-    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
+    labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
     block: int = BLOCK_BYTES  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
@@ -177,7 +172,7 @@ class Parsing:
 
     @property
     def has_tables(self) -> bool:
-        """Whether a table has been read, or JSON, whose keys are columns."""
+        """True if a table has been read, or JSON, whose keys are columns."""
         return bool({"csv", "json", "arrow"} & self._parsers.keys())
 
     def read(self, source: Source, start: Position) -> Generator[Parsed, None, None]:
@@ -211,7 +206,7 @@ class Parsing:
         return _parser_of(format_)(features, *settings, **more)
 
     def _several(self, stream: Stream, format_: str) -> list[Any]:
-        """A parser for each thread, where blocks can be parsed in any order; none where one parser is to parse all.
+        """A parser for each thread, if blocks can be parsed in any order; none if one parser is to parse all.
 
         A hash does not depend on what came before, as a number in a dictionary does. Each parser notes names in a copy
         of the features; these learn from all of them in the order of the blocks, and keep the first name of each
@@ -284,7 +279,7 @@ class Parsing:
 
 
 def _parsed(parser: Any, source: str, block: Block) -> Parsed:
-    """What one of several parsers makes of a block."""
+    """Parse a block with one of several parsers."""
     batch = _no_rows(source, block) if block.rejected else parser.parse(block.data, source, block.start)
     return Parsed(batch, block, parser, news=parser.features.news())
 
@@ -342,8 +337,8 @@ class Reader:
         on_error: "stop" at a row that cannot be used, or "skip" it.
         rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
             loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
-        checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
-        labels: the names of labels; None where labels are numbers.
+        checkpoint: of a run that can be resumed, for which ``rejects`` is kept; None for none.
+        labels: the names of labels; None if labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: the labels that ``accepts`` accepts, in words.
         hints: what to do about a label that it does not accept, as a function of that label, "" for none.
@@ -409,9 +404,10 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
-        where = compiled, block, max_line, opened or {}, threads if background else 1
-        self._parsing = Parsing(features, format, *wanted, *where)
+        self._parsing = Parsing(
+            features, format, columns or Columns(), schema, self.interactions, self.ngrams, labels, compiled=compiled,
+            block=block, max_line=max_line, opened=opened or {}, threads=threads if background else 1,
+        )  # fmt: skip
         self._crossing: Crossing | None = None
         self._measure()
 
@@ -423,7 +419,7 @@ class Reader:
         self._source = self.start.source  # that is being read
 
     def over(self, sources: Named | Sequence[Named], format: str | None = None) -> "Reader":  # noqa: A002
-        """Turn to other sources; parsers and the schema of tables go on as they are.
+        """Turn to other sources; parsers and the schema of tables stay.
 
         >>> from giftrl.streams.names.hashing import Hashing
         >>> from giftrl.streams.sources.source import Source
@@ -437,7 +433,7 @@ class Reader:
 
     @property
     def schema(self) -> Schema | None:
-        """What the columns of tables are for, once a table has been opened."""
+        """The roles of columns, once a table has been opened."""
         return self._parsing.schema
 
     def parser(self, format: str) -> Any:  # noqa: A002
@@ -451,17 +447,17 @@ class Reader:
 
     @property
     def progress(self) -> Progress:
-        """How much has been read, a little more than the batches so far."""
+        """The part that has been read: a little more than the batches so far."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     @property
     def remarks(self) -> list[Message]:
-        """What there is to know about the columns of the first table, in words."""
+        """Remarks for users about the columns of the first table."""
         return list(self._parsing.remarks)
 
     @property
     def unmatched(self) -> list[str]:
-        """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
+        """Options that matched nothing so far, in words; for use after the loop."""
         nothing = []
         if not self._parsing.has_tables:
             given, usual = self._parsing.columns._asdict(), Columns()._asdict()
@@ -541,15 +537,18 @@ class Reader:
         return Rejected(parsed.batch.source, line, column, problem, expected, parsed.raw(line))
 
     def _checked(self, parsed: Parsed) -> Batch:
-        """The batch without rows whose labels cannot be used."""
-        batch = self._without_bases(parsed)
+        """The batch without rows whose base or label cannot be used."""
+        batch = parsed.batch
+        if self.no_base is not None and batch.bases.any():
+            based = batch.bases != 0.0
+            pairs = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
+            bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in pairs]
+            batch = _without(batch, based, bad)
         if self.accepts is None or not len(batch):
             return batch
         there = ~np.isnan(batch.labels)
         good = np.zeros(len(batch), np.bool_)
         good[there] = self.accepts(batch.labels[there])
-        if good.all():
-            return batch
         bad = []
         for line, label in zip(batch.lines[~good].tolist(), batch.labels[~good].tolist(), strict=True):
             text, column = parsed.label_at(line)
@@ -560,23 +559,10 @@ class Reader:
             if self.hints is not None:
                 rejected = rejected._replace(hints=tuple(self.hints("" if missing else shown)))
             bad.append(rejected)
-        return replace(
-            keep_rows(batch, good), rejected=tuple(sorted([*batch.rejected, *bad], key=lambda row: row.line))
-        )
-
-    def _without_bases(self, parsed: Parsed) -> Batch:
-        """The batch without rows that have a base, where these cannot be used."""
-        batch = parsed.batch
-        if self.no_base is None or not batch.bases.any():
-            return batch
-        based = batch.bases != 0.0
-        where = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
-        bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in where]
-        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
-        return replace(keep_rows(batch, ~based), rejected=tuple(rejected))
+        return _without(batch, ~good, bad) if bad else batch
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
-        """The rows before the first bad one, and that one, where the reader is to stop there."""
+        """The rows before the first bad one, and that one, if the reader is to stop there."""
         if self.on_error == "skip" or not batch.rejected:
             return batch
         first = batch.rejected[0]
@@ -593,3 +579,9 @@ class Reader:
             if not (array := getattr(made, name)).flags.writeable
         }
         return replace(made, **own) if own else made
+
+
+def _without(batch: Batch, wrong: NDArray[np.bool_], bad: list[Rejected]) -> Batch:
+    """A batch without rows that are rejected."""
+    rejected = sorted([*batch.rejected, *bad], key=lambda row: row.line)
+    return replace(keep_rows(batch, ~wrong), rejected=tuple(rejected))

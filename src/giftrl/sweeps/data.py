@@ -36,7 +36,7 @@ MAX_COLUMN_DIGITS = 9
 
 @dataclass(frozen=True)
 class Data:
-    """Prepared examples.
+    """Examples that were prepared for a sweep.
 
     >>> data = Data("two rows", np.eye(2), np.array([1.0, -1.0]), "0" * 64, "raw")
     >>> data.rows, data.features

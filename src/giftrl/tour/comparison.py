@@ -18,12 +18,12 @@ from giftrl.sweeps.data import standard
 
 Array = NDArray[np.float64]
 
-#: The data sets by the names of ``giftrl demo``.
-NAMES = tuple(LOADERS)
+#: The data sets, by the names of ``giftrl demo``.
+TOUR_NAMES = tuple(LOADERS)
 #: The learning rates, half a decade apart.
-RATES = tuple(float(f"{10.0 ** (k / 2):.2g}") for k in range(-6, 3))
+SGD_RATES = tuple(float(f"{10.0 ** (k / 2):.2g}") for k in range(-6, 3))
 #: The number of steps of a comparison.
-STEPS = 3 + len(RATES)
+COMPARISON_STEPS = 3 + len(SGD_RATES)
 #: The time for the certificates of one data set, in seconds.
 CERTIFICATE_SECONDS = 4.0
 #: A learning rate is good if its loss exceeds that of giftrl by at most this share.
@@ -81,7 +81,7 @@ class Comparison(NamedTuple):
     @property
     def best(self) -> tuple[float, float]:
         """The best rate in hindsight, and its loss."""
-        loss, rate = min(zip(self.swept, RATES, strict=True))
+        loss, rate = min(zip(self.swept, SGD_RATES, strict=True))
         return rate, loss
 
     @property
@@ -91,7 +91,7 @@ class Comparison(NamedTuple):
 
 
 def compare(data: Task, tell: Callable[[str], None]) -> Comparison:
-    """Run giftrl and SGD over a data set; ``tell`` is called before each of :data:`STEPS` steps."""
+    """Run giftrl and SGD over a data set; ``tell`` is called before each of :data:`COMPARISON_STEPS` steps."""
     from giftrl.linear import FTRLClassifier, FTRLRegressor
 
     tell(f"{data.name}: giftrl, nothing set")
@@ -105,7 +105,7 @@ def compare(data: Task, tell: Callable[[str], None]) -> Comparison:
     bound = best.average if best.lower_bound > best.least else math.nan
     tell(f"{data.name}: SGD with its defaults")
     default, swept = average_loss(data, None), []
-    for rate in RATES:
+    for rate in SGD_RATES:
         tell(f"{data.name}: SGD at learning rate {rate:g}")
         swept.append(average_loss(data, rate))
     return Comparison(data, float(model.average_loss_), best.in_words(larger), bound, default, tuple(swept))

@@ -13,7 +13,7 @@ from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
 from giftrl.reports.figures import require_matplotlib
-from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, read
+from giftrl.tour.comparison import COMPARISON_STEPS, GOOD_SHARE, SGD_RATES, TOUR_NAMES, Comparison, compare, read
 
 Table = tuple[tuple[str, ...], list[list[str]]]
 
@@ -25,8 +25,8 @@ giftrl predict churn.giftrl churn.csv --proba  # the probability of each custome
 giftrl inspect churn.giftrl  # the largest weights, and the certificate
 giftrl demo --list  # more data sets"""
 SGD_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"  # of Okabe and Ito's palette for colour-blind readers
-NO_RATE = RATES[0] / 6.0  # the horizontal position of learners without a fixed learning rate
-CEILING = 12.0  # the highest loss in the figure, as a multiple of giftrl's
+NO_RATE = SGD_RATES[0] / 6.0  # the horizontal position of learners without a fixed learning rate
+MAX_LOSS_RATIO = 12.0  # the highest loss in the figure, as a multiple of giftrl's
 
 
 class Tour(NamedTuple):
@@ -36,13 +36,19 @@ class Tour(NamedTuple):
     page: Path
 
 
-def steps(names: Sequence[str] = NAMES) -> int:
+def steps(names: Sequence[str] = TOUR_NAMES) -> int:
     """The number of steps of a tour."""
-    return STEPS * len(names) + 3 * len(bundled()) + 2  # the figures in each reading, the temporal experiment, the page
+    return (
+        COMPARISON_STEPS * len(names) + 3 * len(bundled()) + 2
+    )  # the figures in each reading, the temporal experiment, the page
 
 
 def tour(
-    folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NAMES, plan: ReproductionPlan | None = None
+    folder: Path,
+    *,
+    tell: Callable[[str], None],
+    names: Sequence[str] = TOUR_NAMES,
+    plan: ReproductionPlan | None = None,
 ) -> Tour:
     """Run everything, and write the page into a folder.
 
@@ -84,8 +90,8 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
                        for each in found)),
         html.paragraph(
             "The grey strip holds the learners without a fixed learning rate: giftrl, and SGD with its defaults (the "
-            f"hollow square), whose rate falls by a rule. Losses above {CEILING:g} are drawn at {CEILING:g}. SGD gets "
-            "standardised features, and giftrl the original ones. Every row is predicted before its label is used."
+            "hollow square), whose rate falls by a rule. Losses above the top of the figure are drawn at the top. SGD "
+            "gets standardised features, and giftrl the original ones. Every row is predicted before its label is used."
         ),
     )  # fmt: skip
     page.section(
@@ -96,8 +102,8 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
             "0.1 is 90%, 0.7 is the toss of a coin. For numbers, the loss is half the mean squared error."
         ),
         html.paragraph(
-            f"The best rate is known only after all {len(RATES)} were tried. The last column counts the rates with a "
-            f"loss at most {GOOD_SHARE:.0%} above giftrl's."
+            f"The best rate is known only after all {len(SGD_RATES)} were tried. The last column counts the rates with "
+            f"a loss at most {GOOD_SHARE:.0%} above giftrl's."
         ),
     )
     page.section(
@@ -144,18 +150,18 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
 def draw(found: Comparison) -> Any:
     """A Matplotlib figure of the losses of SGD divided by that of giftrl, against the learning rate."""
     figure, (axes,) = new_figure()
-    ratios = [min(loss / found.ours, CEILING) for loss in found.swept]
+    ratios = [min(loss / found.ours, MAX_LOSS_RATIO) for loss in found.swept]
     axes.axvspan(NO_RATE / 2.5, NO_RATE * 2.5, color=INK, alpha=0.07, linewidth=0)
     axes.axhline(1.0, color=OUR_COLOUR, linewidth=1.6)
     axes.plot(
-        RATES, ratios, color=SGD_COLOUR, marker="s", markersize=4, linewidth=1.5, label="SGD at each learning rate"
+        SGD_RATES, ratios, color=SGD_COLOUR, marker="s", markersize=4, linewidth=1.5, label="SGD at each learning rate"
     )
     axes.plot(
-        NO_RATE, min(found.default / found.ours, CEILING), color=SGD_COLOUR, marker="s", markerfacecolor="none",
+        NO_RATE, min(found.default / found.ours, MAX_LOSS_RATIO), color=SGD_COLOUR, marker="s", markerfacecolor="none",
         linestyle="none", markersize=6.5, markeredgewidth=1.6, label="SGD, its defaults",
     )  # fmt: skip
     axes.plot(NO_RATE, 1.0, color=OUR_COLOUR, marker="*", markersize=13, linestyle="none", label="giftrl, nothing set")
-    axes.set(xscale="log", yscale="log", xlim=(NO_RATE / 2.5, 1.5 * RATES[-1]), ylim=(0.75, 4.5 * CEILING))
+    axes.set(xscale="log", yscale="log", xlim=(NO_RATE / 2.5, 1.5 * SGD_RATES[-1]), ylim=(0.75, 4.5 * MAX_LOSS_RATIO))
     axes.set_xticks([NO_RATE, 1e-3, 1e-2, 1e-1, 1e0, 1e1], ["no fixed\nrate", "0.001", "0.01", "0.1", "1", "10"])
     axes.set_yticks([1, 2, 4, 8], ["1x", "2x", "4x", "8x"])
     axes.minorticks_off()
@@ -167,7 +173,7 @@ def draw(found: Comparison) -> Any:
 
 def describe(found: Comparison) -> str:
     """The figure in words, for screen readers."""
-    swept = ", ".join(f"{loss / found.ours:.2g} at {rate:g}" for rate, loss in zip(RATES, found.swept, strict=True))
+    swept = ", ".join(f"{loss / found.ours:.2g} at {rate:g}" for rate, loss in zip(SGD_RATES, found.swept, strict=True))
     default = f"{found.default / found.ours:.2g} by default"
     return f"Loss of SGD on {found.data.name}, times that of giftrl, by learning rate: {swept}; {default}."
 
@@ -195,7 +201,7 @@ def short_table(found: Sequence[Comparison]) -> Table:
     return ("data set", "giftrl", *SGD_HEADS, "good rates"), [
         [
             each.data.name, _loss(each.ours), _beside(each.default, each.ours), _beside(each.best[1], each.ours),
-            f"{each.best[0]:g}", f"{each.good} of {len(RATES)}",
+            f"{each.best[0]:g}", f"{each.good} of {len(SGD_RATES)}",
         ]
         for each in found
     ]  # fmt: skip
@@ -205,7 +211,8 @@ def last_lines(found: Sequence[Comparison], page: Path) -> list[str]:
     """Five lines that end the tour on the terminal; the last is the page to open."""
     default = statistics.geometric_mean(each.ours / each.default for each in found)
     best = statistics.geometric_mean(each.ours / each.best[1] for each in found)
-    runs, good = len(found) * len(RATES), sum(each.good for each in found)
+    rates, good = len(SGD_RATES), sum(each.good for each in found)
+    runs = len(found) * rates
     proved = next((each for each in found if not math.isnan(each.bound)), None)
     proof = "Each run also looks for a lower bound on the loss of every linear model."
     if proved is not None:
@@ -213,7 +220,7 @@ def last_lines(found: Sequence[Comparison], page: Path) -> list[str]:
         proof = f"Proved for {proved.data.name}: {limit}"
     return [
         f"giftrl learned {len(found)} data sets, one pass each, nothing set. Lower loss is better.",
-        f"Its loss is {default:.2f} of SGD's by default, and {best:.2f} of SGD's at the best of {len(RATES)} rates.",
+        f"Its loss is {default:.2f} of SGD's by default, and {best:.2f} of SGD's at the best of {rates} rates.",
         f"That rate is known only afterwards: {runs - good} of {runs} runs of SGD were over {GOOD_SHARE:.0%} worse.",
         proof,
         f"Open {page}",

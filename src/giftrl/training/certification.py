@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,14 +133,8 @@ class Rereading:
         return replace(none, squares=self.squares, sums=self.sums, weight=self.weight, constant=constant)
 
     def _reader(self, **reading: Any) -> Reader:
-        settings = self.settings
-        return Reader(
-            self.sources, self.features, schema=self.schema, interactions=settings.interactions,
-            ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant,
-            labels=settings.label_names, accepts=settings.accepts, expected=settings.expected,
-            hints=partial(settings.hints, can_add=False), no_base=self._no_base,
-            **reading,
-        )  # fmt: skip
+        options = self.settings.reader_options(learn=True) | {"no_base": self._no_base}
+        return Reader(self.sources, self.features, schema=self.schema, **options, **reading)
 
     def _batches(self, reader: Reader) -> Iterator[Batch]:
         for batch in reader:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -178,6 +178,22 @@ class Settings(Recipe):
             more = Hint(Given("label_values"), "says what stands for these")
             can_add = can_add and bool(accepts(self.parts.loss, -1.0))
         return [*([more] if can_add else []), SKIP_HINT._replace(effect="leaves it out")]
+
+    def reader_options(self, learn: bool = False, can_add: bool = False) -> dict[str, Any]:
+        """The arguments of :class:`giftrl.streams.Reader` that these settings decide.
+
+        Args:
+            learn: to refuse rows whose labels the loss does not accept.
+            can_add: as for :meth:`hints`.
+        """
+        options: dict[str, Any] = {
+            "interactions": self.interactions, "ngrams": self.ngrams, "normalize": self.normalize,
+            "constant": self.constant, "labels": self.label_names, "no_base": self.no_base,
+        }  # fmt: skip
+        if learn:
+            hints = partial(self.hints, can_add=can_add)
+            options |= {"accepts": self.accepts, "expected": self.expected, "hints": hints}
+        return options
 
     @property
     def no_base(self) -> str | None:

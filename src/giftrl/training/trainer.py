@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,8 @@ class Trainer:
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
-        require_auto(workers == 1 or model.settings.auto, "workers", workers)
+        if workers > 1:
+            require_auto(model.settings.auto, "workers", workers)
         self.holdout = holdout if passes > 1 else 0
         self.multi_pass = MultiPass(model, self.holdout) if passes > 1 else None
         self.format, self.columns, self.on_error = format, columns, on_error
@@ -202,27 +203,12 @@ class Trainer:
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
         self.reader = Reader(
-            self.found,
-            model.features,
-            format=self.format,
-            columns=self.columns,
-            schema=model.schema,
-            interactions=settings.interactions,
-            ngrams=settings.ngrams,
-            normalize=settings.normalize,
-            constant=settings.constant,
-            on_error=self.on_error,
-            # The side file is that of the first pass: later ones reject the same rows.
+            self.found, model.features, format=self.format, columns=self.columns, schema=model.schema,
+            on_error=self.on_error, checkpoint=checkpoint, start=self._position, opened=self.opened,
+            # The side file is from the first pass: later ones reject the same rows.
             rejects=self.rejects if self.passes_done == 0 else None,
-            checkpoint=checkpoint,
-            labels=settings.label_names,
-            accepts=settings.accepts,
-            expected=settings.expected,
-            hints=partial(settings.hints, can_add=not model.examples),
-            no_base=settings.no_base,
-            start=self._position,
-            opened=self.opened,
-        )
+            **settings.reader_options(learn=True, can_add=not model.examples),
+        )  # fmt: skip
         with contextlib.ExitStack() as opened:
             opened.enter_context(model.together(self.workers if self.passes_done == 0 else 1))
             file = None

@@ -7,7 +7,7 @@ import numpy as np
 
 from giftrl import mirror
 from giftrl.domains import Domain
-from giftrl.domains.base import Vector
+from giftrl.domains.contract import Vector
 from giftrl.ops.line import Affine
 from giftrl.regularizers import Potential
 

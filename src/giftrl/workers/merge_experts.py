@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table, factors, lanes, strengths
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table, factors, strengths
 from giftrl.mixtures.label_units import per_norm
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.scoring import UNIT
-from giftrl.mixtures.state import NORM, SCALE, Columns
+from giftrl.mixtures.state import NORM, SCALE, BlockColumns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import MergedFeatures, put_feature
 from giftrl.workers.pieces import ALONE, Piece, Share, stacked
@@ -85,7 +85,7 @@ class ExpertColumns(NamedTuple):
     coin: int
 
     @classmethod
-    def of(cls, columns: Columns) -> "ExpertColumns":
+    def of(cls, columns: BlockColumns) -> "ExpertColumns":
         return cls(int(columns.curve), int(columns.root), int(columns.coin))
 
 
@@ -100,7 +100,7 @@ class MergeScratch(NamedTuple):
 def unit_of(learner: Any, piece: Piece) -> float:
     """Y/N of a piece, the unit in which its coin bets."""
     norm = piece.counts[NORM] if piece.counts[NORM] > 0.0 else 1.0
-    return per_norm(getattr(piece.mixing, "units", UNIT), norm)
+    return per_norm(piece.mixing.units, norm)
 
 
 @formula
@@ -242,13 +242,12 @@ def scale_ratios(scales: Array) -> Array:
 
 def rescaled_weights(learner: Any, x: Array, ratios: Array, norm: float) -> Array:
     """The weights of the grid in blocks of several states, by score and expert, as :func:`rescale` has them."""
-    grid, columns, scores = learner.grid, learner.places, learner.classes or 1
+    columns, scores, experts = learner.places, learner.classes or 1, len(learner.grid_experts)
+    prior, curve, root = factor_table(learner.grid_experts, np.float64)
     q, r, f = x[..., int(columns.curve), None], x[..., int(columns.root), None], ratios[..., None]
-    old, new = (
-        norm * grid.prior + grid.curve * k * q + np.sqrt(norm) * grid.root * np.sqrt(1.0 + k * r) for k in (1.0, f * f)
-    )
-    shape = *x.shape[:-1], scores, lanes(grid)
-    return np.asarray(x[..., : scores * lanes(grid)].reshape(shape) * (f * old / new)[..., None, :])
+    old, new = (norm * prior + curve * k * q + np.sqrt(norm) * root * np.sqrt(1.0 + k * r) for k in (1.0, f * f))
+    shape = *x.shape[:-1], scores, experts
+    return np.asarray(x[..., : scores * experts].reshape(shape) * (f * old / new)[..., None, :])
 
 
 def merge_experts(
@@ -273,7 +272,7 @@ def merge_experts(
     )
     states = ExpertStates(
         x.reshape(count * size, -1), scales, np.ascontiguousarray(offsets[:, :, :n]).reshape(count * scores, n), place,
-        float(known.norm), factor_table(grid, np.float64),
+        float(known.norm), factor_table(learner.grid_experts, np.float64),
     )  # fmt: skip
     loop, at = ready(merge_weights, learner.compiled), ExpertColumns.of(learner.places)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.mixtures.scale_row import quick_scale
 from giftrl.mixtures.state import (
     CENTRE,
@@ -18,12 +18,12 @@ from giftrl.mixtures.state import (
     DENSE,
     DENSE_PLACE,
     NORM,
-    RECORD,
+    RECORD_WIDTH,
     ROWS,
     SCALE,
     TOTAL,
     WIDEST,
-    Columns,
+    BlockColumns,
 )
 from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
@@ -82,7 +82,7 @@ class FeatureRule(NamedTuple):
     together: bool
     constant: int
     rows: float
-    columns: Columns
+    columns: BlockColumns
 
 
 @formula
@@ -144,7 +144,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
-    out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
+    out, times, shifts = np.zeros((size, RECORD_WIDTH)), np.empty(size), np.empty((len(pieces), size))
     rule = FeatureRule(
         learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
     )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.full_matrix import CREDIT, SUREST, Matrix, nothing_late
-from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.state import PLACE, SCALE
 from giftrl.workers.merge_features import MergedFeatures
 from giftrl.workers.pieces import Piece, added

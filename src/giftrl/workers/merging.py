@@ -19,11 +19,11 @@ from giftrl.certificates.reservoir import RowReservoir
 from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
 from giftrl.compiled.rows import Rows
 from giftrl.errors import Given, Incompatible, require
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, leave
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, remove_expert
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import PartialMerge, blocks_of, merge_experts, scale_ratios, unit_of
@@ -212,12 +212,12 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share
     else:
         matrix = _removed_matrix(base, workers, record)
         if np.isfinite(mixing.totals[n + 1]):
-            leave(mixing, n + 1)
+            remove_expert(mixing, n + 1)
     mixing.offsets[...] = ends.offsets.reshape(mixing.offsets.shape)
     theta = added(base.theta, *(worker.theta for worker in workers))
     dense = base.features[known.dense].astype(np.uint64)
     piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
-    return PartialMerge(piece, known, ends, float(getattr(mixing, "units", UNIT)[unit.OFFSET]))
+    return PartialMerge(piece, known, ends, float(mixing.units[unit.OFFSET]))
 
 
 def _coin_shift(learner: Any, workers: list[Piece], known: MergedFeatures, rows: list[float]) -> Any:

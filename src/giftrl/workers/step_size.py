@@ -17,7 +17,8 @@ from giftrl.compiled.lanes import load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.errors import Incompatible
-from giftrl.mixtures.experts import bet, lanes
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.experts import bet
 from giftrl.mixtures.label_units import HIGH, LOW, Extended, temperature
 from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as scalar

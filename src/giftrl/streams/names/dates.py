@@ -1,4 +1,4 @@
-"""Dates and times, written as ISO 8601 has them: the time as a number of years, and its weekday, month and hour."""
+"""ISO 8601 dates and times as features: the time in years, and its weekday, month and hour."""
 
 import re
 from datetime import date
@@ -46,7 +46,7 @@ def years(days: Any, seconds: Any) -> Any:
 
 
 def offset(zone: str) -> int | None:
-    """The seconds by which the clocks of a zone are ahead of UTC; None where there is no such zone.
+    """The seconds by which the clocks of a zone are ahead of UTC; None if there is no such zone.
 
     >>> offset("Z"), offset(" +0230"), offset("-05"), offset("+25:00"), offset("PM")
     (0, 9000, -18000, None, None)
@@ -61,7 +61,7 @@ def offset(zone: str) -> int | None:
 
 
 def moment(text: str) -> Moment | None:
-    """What a text says that is an ISO date; None for any other text. A time without a zone is taken for UTC.
+    """Parse an ISO date or time; None for any other text. Times without a zone are UTC.
 
     >>> moment("2024-03-05T12:30")
     Moment(years=24.17664841432809, weekday=1, month=3, hour=12)

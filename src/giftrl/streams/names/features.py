@@ -1,4 +1,4 @@
-"""How the name of a feature becomes a coordinate: by hashing, or by a dictionary.
+"""Coordinates of feature names: the interface of both methods, and the dictionary.
 
 The name of a feature is ``feature`` in the default namespace and ``namespace^feature`` in any other; the value of a
 categorical column is the feature ``column=value``. Names are hashed and compared as UTF-8. The features of a LIBSVM
@@ -23,7 +23,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Report(NamedTuple):
-    """What became of the names seen so far.
+    """Statistics of the names seen so far.
 
     >>> Report(slots=8, used=3, collided=1, exact=True, dropped=0).names
     4
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 
     @property
     def names(self) -> int:
-        """How many different names were seen."""
+        """The number of different names seen."""
         return self.used + self.collided
 
 
@@ -71,7 +71,7 @@ class Features(ABC):
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """How many coordinates there are now, with that of the constant."""
+        """The number of coordinates now, that of the constant included."""
 
     @property
     @abstractmethod
@@ -80,15 +80,15 @@ class Features(ABC):
 
     @abstractmethod
     def name(self, slot: int) -> str | None:
-        """The first name seen at a coordinate; None where there was none."""
+        """The first name seen at a coordinate, or None."""
 
     def sign(self, slot: int) -> float:
-        """What the values of a coordinate's name were multiplied by."""
+        """The sign by which the values of a coordinate's name were multiplied."""
         return 1.0
 
     @abstractmethod
     def report(self) -> Report:
-        """What became of the names seen so far."""
+        """Statistics of the names seen so far."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], Arrays]:
@@ -119,7 +119,7 @@ class Features(ABC):
 
     @abstractmethod
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
-        """Whether each of these numbers has a coordinate of its own."""
+        """True if each of these numbers has a coordinate of its own."""
 
     def _expect(self, largest: int) -> None:  # noqa: B027 - nothing to prepare, unless a subclass has something
         """Prepare for whole numbers up to this one."""
@@ -168,9 +168,7 @@ class Features(ABC):
         loop = ready(name_slots, self.compiled, counted=False)
         entry, section = 0, 0
         while True:
-            entry = int(
-                loop(self._table, text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
-            )
+            entry = int(loop(self._table, text, starts, ends, sections, entry, section, self.frozen, values, slots))
             if entry == count:
                 self._noted()
                 return slots
@@ -213,7 +211,7 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def ascending(array: NDArray[Any], high: int) -> bool:
-    """Whether these are different numbers from 0 to below a bound, in order."""
+    """True if these are ascending numbers from 0 to below a bound."""
     return len(array) == 0 or bool((np.diff(array) > 0).all() and array[0] >= 0 and array[-1] < high)
 
 
@@ -222,7 +220,7 @@ def sound(name: str, good: bool) -> None:
     require(good, "state", name, "is not as it was saved", "the file is damaged; use another copy")
 
 
-# Coordinates by a dictionary: one for every name, and as many as there are names.
+# Coordinates by a dictionary: one for every name.
 
 SHORT_CUT = 2**22  # whole numbers below this have a short cut to their place in a dictionary
 

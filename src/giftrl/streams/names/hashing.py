@@ -233,7 +233,7 @@ def _set_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> None:
 
 
 def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compiled: bool = True) -> Features:
-    """What :meth:`Features.state` was taken from, as it was then and not frozen.
+    """Restore features from :meth:`Features.state`; they are not frozen.
 
     >>> features = Dictionary()
     >>> _ = features.slots(["red", "green"])
@@ -251,7 +251,7 @@ def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, 
     return features
 
 
-# What hashing keeps of the names and products that came to its coordinates, so that weights can be shown by name.
+# Names and products kept by hashing, so that weights can be shown by name.
 
 SHOWN_NAME_BYTES = MAX_LOGGED_BYTES - 1  # bytes of a name that are shown; a name of CUT bytes is longer
 
@@ -280,7 +280,7 @@ class KeptNames:
         self._size += len(text)
 
     def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
-        """What the names can be made from again, sorted by coordinate."""
+        """The arguments that make these names again, sorted by coordinate."""
         if len(self._parts) > 1:
             slots, begins, sizes, text = (np.concatenate(each) for each in zip(*self._parts, strict=True))
             order = np.argsort(slots)
@@ -288,7 +288,7 @@ class KeptNames:
         return self._parts[0]
 
     def name(self, slot: int) -> str | None:
-        """The name of a coordinate; None where it has none, or it is not kept."""
+        """The name of a coordinate; None if it has none, or it is not kept."""
         slots, begins, sizes, text = self.arrays()
         at = int(np.searchsorted(slots, slot))
         if at == len(slots) or slots[at] != slot or begins[at] < 0:
@@ -309,7 +309,7 @@ class KeptProducts:
         self._sorted = True
 
     def add(self, rows: NDArray[np.int32]) -> None:
-        """Add products; where a coordinate has one, that one stays."""
+        """Add products; if a coordinate has one, that one stays."""
         if len(rows):
             self._parts.append(rows)
             self._sorted = False
@@ -324,7 +324,7 @@ class KeptProducts:
         return self._parts[0]
 
     def factors(self, slot: int) -> list[int]:
-        """The factors of the product of a coordinate; none where it has no product."""
+        """The factors of the product of a coordinate; none if it has no product."""
         rows = self.rows()
         at = int(np.searchsorted(rows[:, 0], slot))
         if at == len(rows) or rows[at, 0] != slot:

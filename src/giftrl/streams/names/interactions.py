@@ -1,4 +1,4 @@
-"""Which products of features are wanted: every entry of one group with every entry of another, and so on."""
+"""Interactions (products of features of two or more groups) and n-grams (consecutive names as one feature)."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MOST_CHOICES = 1 << 16
 
 
 class Interactions:
-    """Which groups of features to multiply with each other; a group is a namespace or a column.
+    """Groups of features to multiply with each other; a group is a namespace or a column.
 
     A product has two or more factors, given by their groups. A group that is named twice stands for the product of each
     two of its entries, and for the square of each; one that is named n times, for the products of each n of its
@@ -85,7 +85,7 @@ class Interactions:
 
     @property
     def allowed(self) -> NDArray[np.uint8]:
-        """Whether entries of two groups are multiplied, by the numbers that are in use."""
+        """A matrix with 1 if entries of two groups are multiplied, by the numbers of groups in use."""
         size = len(self._codes)
         return np.ascontiguousarray(self._allowed[:size, :size])
 
@@ -129,7 +129,7 @@ class Interactions:
 
 
 def matches(term: str, group: str) -> bool:
-    """Whether a group is meant: by its name, by its first letter, or by ":", which means all."""
+    """True if a term means a group: by its name, by its first letter, or by ":" for all."""
     return term == ALL or (group.startswith(term) if len(term) == 1 else group == term)
 
 
@@ -142,7 +142,7 @@ MAX_NGRAMS_PER_ROW = 1 << 24
 
 
 class Ngrams:
-    """In which namespaces to join how many consecutive names.
+    """Namespaces whose consecutive names are joined, and how many of them.
 
     n-grams of 2, 3, ..., n names are added to a namespace. The name of one is ``the^cat``, and ``text^the^cat`` in the
     namespace ``text``; its value is 1, whatever the values of its names are, as in Vowpal Wabbit. Names that follow one
@@ -167,14 +167,14 @@ class Ngrams:
         self._there: set[str] = set()
 
     def size(self, namespace: str) -> int:
-        """The size of the largest n-grams of a namespace; 1 where it has none."""
+        """The size of the largest n-grams of a namespace; 1 for none."""
         matched = [(name, size) for name, size in self.sizes if matches(name, namespace)]
         self._there |= {name for name, _ in matched}
         return max((size for _, size in matched), default=1)
 
     @property
     def most_names(self) -> int:
-        """How many names a row may have, so that n-grams fit into memory."""
+        """The maximum number of names in a row, so that n-grams fit into memory."""
         return MAX_NGRAMS_PER_ROW // (max((size for _, size in self.sizes), default=2) - 1)
 
     @property
@@ -189,7 +189,7 @@ def no_order(source: str) -> BadSource:
 
 
 class NamedEntries(NamedTuple):
-    """Entries: their values, and where their names are in a text; and the sections that they are in."""
+    """Entries with their values, the places of their names in a text, and their sections."""
 
     text: NDArray[np.uint8]
     values: NDArray[np.float64]
@@ -231,7 +231,7 @@ def with_ngrams(
 
     Args:
         named: the entries of a block.
-        sizes: of the largest n-grams of each section, 1 where it has none.
+        sizes: of the largest n-grams of each section, 1 if it has none.
         row_ends: how many entries there are up to the end of each row, without n-grams.
         compiled: False to run the loop as plain Python.
 

@@ -1,4 +1,4 @@
-"""A row that is a JSON object: its label, weight, tag and features, as ``orjson`` reads them."""
+"""Rows that are JSON objects: label, weight, tag and features."""
 
 import json
 import math
@@ -23,9 +23,9 @@ class NamedValue(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """What an object says of a row."""
+    """The label, weight, tag and features of a JSON object."""
 
-    label: float  # NaN where there is none
+    label: float  # NaN if there is none
     weight: float
     tag: str
     features: list[NamedValue]  # without those of value 0
@@ -43,15 +43,16 @@ class BadValue(Exception):
 
 
 class Keys(NamedTuple):
-    """Names with a meaning of their own."""
+    """The roles of keys; all other keys are features. Label and weight are keys at the top."""
 
     ignored: Set[str] = frozenset()  # left out, with all that is nested in them
     categorical: Set[str] = frozenset()  # whose numbers are categories too
     dates: Set[str] = frozenset()  # ISO dates and times
     texts: Set[str] = frozenset()  # whose words are features
+    label: str | None = None
+    weight: str | None = None  # None: "weight" beside "features"
 
 
-#: No name has one.
 NO_KEYS = Keys()
 
 
@@ -65,7 +66,7 @@ def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[NamedValue]:
 
     Args:
         row: the row.
-        keys: names with a meaning of their own.
+        keys: the roles of keys.
 
     >>> [each[:2] for each in walk({"age": 33, "user": {"city": "Rome"}, "tags": ["a", "b"], "v": [0.5, 2]})]
     [('age', 33.0), ('user^city=Rome', 1.0), ('tags=a', 1.0), ('tags=b', 1.0), ('v^0', 0.5), ('v^1', 2.0)]
@@ -124,22 +125,19 @@ def _of_date(name: str, value: Any, group: str) -> Iterator[NamedValue]:
         yield NamedValue(f"{name}^hour={found.hour}", 1.0, group)
 
 
-def labelled(
-    given: Any, label: str | None, weight: str | None, keys: Keys, labels: LabelNames | None = None
-) -> Labelled:
-    """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
+def labelled(given: Any, keys: Keys, labels: LabelNames | None = None) -> Labelled:
+    """Read the label, weight, tag and features of an object; raises :class:`BadValue` if it breaks a rule.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
-    it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
-    usual one; ``labels`` are the names of labels, where these are not numbers.
+    it, all keys but those of label and weight are features. ``labels`` are the names of labels; None for numbers.
     """
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)
     rest = dict(given)
     inside = type(rest.get(FEATURES_KEY)) is dict
-    y = rest.pop(label, None)
+    y = rest.pop(keys.label, None)
     w, tag = 1.0, ""
-    weight = weight or (WEIGHT_KEY if inside else None)
+    weight = keys.weight or (WEIGHT_KEY if inside else None)
     if weight in rest:
         w = _number(rest.pop(weight), "weight", str(weight))
         if w < 0.0:
@@ -153,7 +151,7 @@ def labelled(
             raise BadValue(f"the key {beside!r} beside {FEATURES_KEY!r}", expected, beside)
         rest = features
     return Labelled(
-        as_label(y, str(label), labels),
+        as_label(y, str(keys.label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
         [each for each in walk(rest, keys) if each.value],
@@ -166,7 +164,7 @@ def label_text(value: Any) -> str:
 
 
 def as_label(value: Any, key: str, labels: LabelNames | None) -> float:
-    """A value as a label: a number, or the number of its name; NaN where it is none."""
+    """A value as a label: a number, or the number of its name; NaN if it is none."""
     if value is None or (labels is not None and value == ""):
         return math.nan
     return _number(value, "label", key) if labels is None else labels.code(label_text(value))
@@ -183,7 +181,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:40] + "..."
 
 
-# Texts of many words: lower-cased, and taken apart at all that is neither a letter nor a digit.
+# Texts of many words: lower-cased, and split at everything but letters and digits.
 
 #: What stands between words, for Arrow; what a word is, for Python.
 WORD_SEPARATORS = r"[^\p{L}\p{N}]+"

@@ -36,14 +36,14 @@ class GroupedEntries(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which products are wanted, as :class:`giftrl.streams.names.interactions.Interactions` has them."""
+    """The products to add, as arrays of :class:`giftrl.streams.names.interactions.Interactions`."""
 
     allowed: NDArray[np.uint8]  # of two factors
     patterns: NDArray[np.uint8]  # of more
 
 
 class Made(NamedTuple):
-    """Where rows are copied to and their products appended.
+    """Buffers for rows with their products.
 
     A factor is given by its coordinate. The factors of a product are sorted; -1 stands behind those of a short one.
     """
@@ -108,7 +108,7 @@ def count_products(entries: Any, wanted: Any, counts: Any) -> None:
 
 @formula
 def count_longer(members: Any, patterns: Any) -> Any:
-    """How many products of three or more factors there are: n of m entries, with repetition, in C(m + n - 1, n) ways.
+    """Count products of three or more factors: n of m entries, with repetition, in C(m + n - 1, n) ways.
 
     Exact up to 2^53.
     """

@@ -1,8 +1,9 @@
-"""MurmurHash3 of a name, as scikit-learn computes it.
+"""Tables from names to coordinates, and the compiled loops that look names up.
 
-MurmurHash3_x86_32 is Austin Appleby's (public domain), with seed 0; ``sklearn.utils.murmurhash3_32`` gives the same
-numbers. A name can come in pieces: the state after a piece is carried on to the next, so that the names of a namespace
-share the work of their prefix.
+A name is a piece of text, or a namespace, a caret and a piece of text. Names come in sections: the names of one section
+share their namespace, which is a piece of the same text. A loop holds a name as four places in the text: the beginning
+and the end of its namespace, and its own beginning and end. A loop stops at a table that is full; the caller enlarges
+the table and continues.
 """
 
 from typing import Any, NamedTuple
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
+
+# MurmurHash3 of a name: MurmurHash3_x86_32 of Austin Appleby (public domain) with seed 0, equal to
+# ``sklearn.utils.murmurhash3_32``. A name can come in pieces: the state after a piece is carried on to the next, so
+# that the names of a namespace share the work of their prefix.
 
 WORD = np.uint64(2**32 - 1)
 C1 = np.uint64(0xCC9E2D51)
@@ -31,7 +36,7 @@ def rotated(x: Any, by: int) -> Any:
 
 @formula
 def scrambled(word: Any) -> Any:
-    """What MurmurHash3 makes of a word before it is mixed in."""
+    """A word as MurmurHash3 scrambles it before mixing."""
     return (rotated((word * C1) & WORD, 15) * C2) & WORD
 
 
@@ -101,13 +106,7 @@ def end_name(state: tuple[Any, Any, Any]) -> Any:
     return h ^ (h >> np.uint64(16))
 
 
-# Names to coordinates in compiled loops, over the tables of :mod:`giftrl.streams.names.tables`.
-#
-# A name is a piece of text, or a namespace, a caret and a piece of text. Names come in sections: those of one section
-# share their namespace, which is a piece of the same text. Inside the loops a name is four places in the text: where
-# its namespace begins and ends, and where it begins and ends itself.
-#
-# A table that is full says so; it is made larger outside the loop, which then goes on.
+# Loops that look up the coordinates of names.
 
 UNKNOWN = -1
 FULL = -2  # the table has to be made larger
@@ -116,7 +115,7 @@ CARET = 94
 
 
 class Sections(NamedTuple):
-    """Which entries share a namespace: the first entry of each section, and where its namespace is in the text."""
+    """Entries that share a namespace: the first entry of each section, and the place of the namespace in the text."""
 
     first: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -143,7 +142,7 @@ def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
 
 @operation
 def sign(table: Any, h: Any) -> Any:
-    """What the values of a name with this hash are multiplied by."""
+    """The sign of a hash, by which the values of its name are multiplied."""
     return 1.0
 
 
@@ -155,13 +154,13 @@ def own_slot(table: Any, n: Any, frozen: bool) -> Any:
 
 @operation
 def remember_number(table: Any, n: Any, slot: Any) -> None:
-    """Note the slot that a number got by its digits, where that makes a short cut."""
+    """Note the slot that a number got by its digits, if that makes a short cut."""
 
 
 @formula
 def name_slots(
-    table: Any, text: Any, starts: Any, ends: Any, count: Any, sections: Any, entry: Any, section: Any, frozen: bool,
-    values: Any, slots: Any,
+    table: Any, text: Any, starts: Any, ends: Any, sections: Any, entry: Any, section: Any, frozen: bool, values: Any,
+    slots: Any,
 ) -> Any:  # fmt: skip
     """Fill ``slots`` and put signs on ``values``, from an entry of a section on, up to where the table is full."""
     firsts, heads, tails = sections
@@ -171,7 +170,7 @@ def name_slots(
         prefix = begin_name()
         if tail > head:
             prefix = add_caret(add_bytes(text, head, tail, prefix))
-        stop = count
+        stop = len(starts)
         if section + 1 < len(firsts):
             stop = firsts[np.uint64(section + 1)]
         while entry < stop and going:
@@ -248,12 +247,12 @@ def write_name(arena: Any, at: Any, text: Any, name: Any, most: Any) -> Any:
 
 @formula
 def name_size(name: Any) -> Any:
-    """How many bytes a name has."""
+    """The number of bytes of a name."""
     head, tail, start, end = name
     return end - start + (tail - head + 1 if tail > head else 0)
 
 
-# The tables behind :mod:`giftrl.streams.names`: one that hashes names, and one that knows them exactly.
+# The tables: one hashes names, the other one knows them exactly.
 #
 # :mod:`giftrl.streams.names.tables` says what their methods mean.
 
@@ -324,7 +323,7 @@ def hash_slot(h: Any, mask: Any) -> Any:
 
 @formula
 def has_bit(bits: Any, slot: Any) -> Any:
-    """Whether the bit of a slot is set."""
+    """True if the bit of a slot is set."""
     return (np.int64(bits[slot >> np.uint64(3)]) >> np.int64(slot & np.uint64(7))) & 1 == 1
 
 
@@ -384,7 +383,7 @@ class ExactTable(NamedTuple):
 
 @formula
 def same_name(arena: Any, at: Any, end: Any, text: Any, name: Any) -> Any:
-    """Whether ``arena[at:end]`` is a name."""
+    """True if ``arena[at:end]`` is a name."""
     head, tail, start, stop = name
     same = end - at == name_size(name)
     if tail > head:

@@ -37,7 +37,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         made = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        # Output that filled the buffer may have more behind it, even where all input has been taken.
+        # Output that filled the buffer may have more behind it, even if all input has been taken.
         self.needs_input = not self._decoder.unconsumed_tail and len(made) < max_length
         return made
 
@@ -75,12 +75,12 @@ CODECS = (
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """How bytes that begin like this are compressed."""
+    """The codec of compressed bytes, by their beginning."""
     return next((codec for codec in CODECS if head.startswith(codec.magic)), None)
 
 
 def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Iterator[bytes]:
-    """What was compressed, in pieces; ``head`` are the bytes that ``read`` has returned already.
+    """Decompress in pieces; ``head`` are the bytes that ``read`` has returned already.
 
     Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
     """

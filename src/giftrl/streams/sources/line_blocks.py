@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 def count_lines(data: NDArray[np.uint8]) -> int:
-    """How many newlines there are; in few pieces, since after each a thread may have to wait for the interpreter."""
+    """Count newlines, in few pieces: after each a thread may have to wait for the interpreter."""
     step = 1 << 20
     return sum(int(np.count_nonzero(data[i : i + step] == 10)) for i in range(0, len(data), step))
 

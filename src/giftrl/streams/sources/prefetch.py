@@ -71,8 +71,6 @@ class Prefetch:
             self._ended.wait(JOIN_SECONDS)
 
 
-# Items that threads work on at the same time, and whose results come in the order of the items.
-
 R = TypeVar("R")
 
 

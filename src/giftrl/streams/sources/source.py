@@ -1,4 +1,4 @@
-"""Where rows come from: files, globs, directories and standard input, compressed or not."""
+"""Sources of rows: files, globs, directories and standard input, compressed or not."""
 
 import glob
 import io
@@ -28,19 +28,19 @@ class Source(NamedTuple):
 
     @property
     def is_input(self) -> bool:
-        """Whether it is standard input."""
+        """True for standard input."""
         return self.path is None and self.data is None and self.opener is None
 
     @property
     def size(self) -> int | None:
-        """How many bytes there are; None where that cannot be known ahead."""
+        """The number of bytes; None if it is not known ahead."""
         if self.data is not None:
             return len(self.data)
         return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
     @property
     def again(self) -> Any:
-        """What other libraries can open or read from its beginning, however often; None for standard input."""
+        """A path or file object for other libraries, which read from its beginning; None for standard input."""
         return self.path if self.opener is None else self.opener()
 
 
@@ -48,7 +48,7 @@ Named = str | os.PathLike[str] | Source
 
 
 def is_url(name: str | os.PathLike[str]) -> bool:
-    """Whether a name is a URL.
+    """True if a name is a URL.
 
     >>> is_url("s3://bucket/a.svm"), is_url("a.svm")
     (True, False)
@@ -96,7 +96,7 @@ def _behind(name: str) -> Iterator[Source]:
         raise BadSource(name, rule, "add --cluster simulation there, or download the file")
     matches = [name]
     # "a[1].csv" can be a file and a pattern: the file comes first.
-    # Path.exists would raise where a folder may not be searched; _check has the better message.
+    # Path.exists would raise if a folder may not be searched; _check has the better message.
     if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
         if not matches:
@@ -140,7 +140,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed where the first bytes show a known compression. A context manager."""
+    """The bytes of a source, decompressed if the first bytes show a known compression. A context manager."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -169,7 +169,7 @@ class Stream:
 
     @property
     def seekable(self) -> bool:
-        """Whether any byte can be reached without reading those before it."""
+        """True if any byte can be reached without reading those before it."""
         return self.compression is None and self.raw.seekable()
 
     def _read_raw(self, size: int) -> bytes:
@@ -178,7 +178,7 @@ class Stream:
         return data
 
     def _next(self) -> bytes:
-        """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
+        """The next piece; nothing at the end, nor if the data is broken (see :meth:`check_end`)."""
         try:
             return self._read_raw(PIECE_BYTES) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
@@ -197,8 +197,15 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, and fewer only at the end."""
-        buffer = bytearray(size)
-        return bytes(buffer[: self.readinto(memoryview(buffer))])
+        pieces: list[bytes] = []
+        while size > 0:  # no more memory than there are bytes, whatever size a damaged file asks for
+            buffer = bytearray(min(size, 1 << 24))
+            filled = self.readinto(memoryview(buffer))
+            pieces.append(bytes(buffer[:filled]))
+            size -= filled
+            if filled < len(buffer):
+                break
+        return b"".join(pieces)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill a buffer; returns how many bytes were read, fewer than it holds only at the end.
@@ -230,7 +237,7 @@ class Stream:
 
     @property
     def broken(self) -> bool:
-        """Whether reading stopped before the end of the file."""
+        """True if reading stopped before the end of the file."""
         return self._broken is not None
 
     def check_end(self, line: int | None) -> None:
@@ -253,7 +260,7 @@ class Stream:
         while self.offset < offset:
             if not self.readinto(thrown_away[: offset - self.offset]):
                 self.check_end(None)
-                rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
+                rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to continue"
                 raise BadSource(self.source.name, rule, "give the file that was read before")
 
 

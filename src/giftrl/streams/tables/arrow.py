@@ -110,7 +110,7 @@ class RecordBatches:
             for at in range(skip, batch.num_rows, step):
                 yield TablePiece(batch.slice(at, step), first + at, notes if at == skip else {})
         if row < start:
-            rule = f"ends at row {row}, before row {start}, where reading was to go on"
+            rule = f"ends at row {row}, before row {start}, where reading was to continue"
             raise BadSource(self.name, rule, "give the file that was read before")
 
     def _fraction(self, row: int) -> float:
@@ -239,7 +239,7 @@ class ArrowTable(TableRows):
         return decide(self.columns, [name for name, _ in types], [kind_of(type_) or "" for _, type_ in types], source)
 
     def _by_first_rows(self, piece: TablePiece, types: Sequence[tuple[str, Any]], source: str) -> Schema:
-        """What the columns are for, by their types and first values."""
+        """Decide the roles of columns by their types and first values."""
         arrays = dict(flat_arrays(piece.batch))
         looks = {
             name: infer_column(name, arrays[name], self.columns.missing)
@@ -252,7 +252,7 @@ class ArrowTable(TableRows):
         return schema
 
     def _kinds(self, types: Sequence[tuple[str, Any]], schema: Schema, source: str) -> tuple[str, ...]:
-        """What the columns of a file are for; an error where one of them cannot be read as that."""
+        """The roles of the columns of a file; raises an error if a type does not fit its role."""
         kinds = schema.kinds_of([name for name, _ in types], source, self.columns)
         for (name, type_), kind in zip(types, kinds, strict=True):
             found = kind_of(type_)

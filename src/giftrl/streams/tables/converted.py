@@ -44,12 +44,12 @@ def _layout() -> Any:
 
 
 def is_converted(schema: Any) -> bool:
-    """Whether an Arrow schema is that of a converted file."""
+    """True for the Arrow schema of a converted file."""
     return METADATA_KEY in (schema.metadata or {})
 
 
 def names_of_labels(schema: Any) -> tuple[str, ...] | None:
-    """The names of the labels of a converted file; None where they are numbers."""
+    """The names of the labels of a converted file; None if they are numbers."""
     names = json.loads(schema.metadata[METADATA_KEY]).get("labels")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("names of labels that are not text")
@@ -86,7 +86,7 @@ class ConvertedWriter(Output):
         features: what numbered the features of the batches. The names of a dictionary are kept.
         interactions: the products that were added to the batches, for those who read them.
         ngrams: the n-grams that were added.
-        labels: the names of labels, where they are not numbers.
+        labels: the names of labels, if they are not numbers.
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
@@ -141,9 +141,13 @@ class ConvertedWriter(Output):
 
         with self._errors():
             require_replaceable(self.path)
-        super().open()
-        self._sink = pa.OSFile(str(self.place), "wb")
-        self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+            super().open()
+            try:
+                self._sink = pa.OSFile(str(self.place), "wb")
+                self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+            except BaseException:
+                self.abandon()
+                raise
         return self
 
     def write(self, batch: Batch) -> None:
@@ -170,10 +174,9 @@ class ConvertedWriter(Output):
         self._named += len(names)
         return {NAMES_KEY: json.dumps(names).encode()} if names else {}
 
-    def commit(self) -> None:
-        with self._errors():
-            self._end()
-        super().commit()
+    def _finish(self) -> None:
+        self._end()
+        super()._finish()
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):

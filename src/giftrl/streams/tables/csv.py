@@ -31,7 +31,7 @@ from giftrl.streams.tables.csv_fallback import (  # fmt: skip
 from giftrl.streams.tables.table_rows import Column, TableRows
 from giftrl.streams.tables.types import infer_column
 
-# Blocks of CSV as columns of numbers and text: by PyArrow, or by Python's ``csv`` where quotes are out of place.
+# Blocks of CSV as columns of numbers and text, read by PyArrow, or by Python's ``csv`` if quotes are out of place.
 
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
@@ -45,7 +45,7 @@ class CsvRows(NamedTuple):
     lines: NDArray[np.int64]  # the first line of each
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]  # behind its last newline
-    size: int  # bytes that were read: fewer than given if a record goes on in the next block
+    size: int  # bytes that were read: fewer than given if a record continues in the next block
     line: int  # the line behind them
     columns: dict[int, Any]  # by number: Arrow arrays of text or numbers
     rejected: list[Rejected]
@@ -78,7 +78,7 @@ class CsvBlocks:
         Args:
             text: the bytes of whole lines; the last one ends with a newline.
             line: the number of the first line.
-            whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
+            whole: whether the last row ends with the block; if not, a row that continues is left to the next block.
         """
         rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
         return self.typed(rows or self.texts(text, line, whole))
@@ -104,7 +104,7 @@ class CsvBlocks:
         return rows._replace(columns=columns)
 
     def _places(self, text: Any, line: int, whole: bool) -> CsvRows | None:
-        """Where the rows of a block are, without columns yet; None where Python's ``csv`` must find that out."""
+        """Find the rows of a block, without columns yet; None if only Python's ``csv`` can find them."""
         block = np.frombuffer(text, np.uint8)
         # In pieces that stay in the cache.
         firsts = range(0, len(block) + 1, SCAN_BYTES)
@@ -133,7 +133,7 @@ class CsvBlocks:
         return CsvRows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
 
     def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> CsvRows | None:
-        """The rows, with the used columns; None where there is something that PyArrow does not take."""
+        """The rows, with the used columns; None if there is something that PyArrow does not take."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -239,7 +239,7 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
     return words.cast(pa.float64()).take(texts.indices), texts
 
 
-# What a CSV file looks like: its delimiter, its header, and what kind of values its columns have.
+# The layout of a CSV file: its delimiter, its header, and the kinds of its columns.
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
@@ -252,7 +252,7 @@ Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, 
 
 
 class Layout(NamedTuple):
-    """How to read a file: its delimiter, what its columns are for, and where its first row begins."""
+    """The layout of a file: its delimiter, the roles of its columns, and the place of its first row."""
 
     delimiter: str
     schema: Schema
@@ -356,7 +356,7 @@ def find_delimiter(text: str) -> str:
 
 
 def _are_numbers(numbers: int, others: int) -> bool:
-    """Whether a column holds numbers: if one field in ten at most is something else, those are mistakes to report."""
+    """True if a column holds numbers: up to one field in ten may be a mistake to report."""
     return 10 * others <= numbers + others
 
 

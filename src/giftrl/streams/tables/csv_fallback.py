@@ -23,7 +23,7 @@ KIND_ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.DATE, Kind.CATEGORY, Ki
 
 
 class Dialect(NamedTuple):
-    """How to read a table: the delimiter, names and kinds of the columns, and the spellings of a missing number."""
+    """The dialect of a table: delimiter, names and kinds of columns, spellings of a missing number."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Dialect(NamedTuple):
 
     @property
     def trims(self) -> bool:
-        """Whether spaces around a field do not count."""
+        """True if spaces around a field do not count."""
         return self.delimiter != " "
 
     @property
@@ -42,7 +42,7 @@ class Dialect(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a record cannot be used."""
+    """The reason why a record cannot be used."""
 
     column: int  # the byte, counted from 1
     problem: str
@@ -78,12 +78,12 @@ def records(lines: Sequence[bytes], delimiter: str) -> Iterator[tuple[int, list[
 
 
 def is_blank(raw: bytes, delimiter: str) -> bool:
-    """Whether a record is an empty line, or one of spaces."""
+    """True for an empty line, or one of spaces."""
     return not raw.strip(b"\r\n" if delimiter == " " else b" \r\n")
 
 
 def is_utf8(raw: Any) -> bool:
-    """Whether bytes are text in UTF-8."""
+    """True if bytes are UTF-8."""
     try:
         str(raw, "utf-8")
     except UnicodeDecodeError:
@@ -92,7 +92,7 @@ def is_utf8(raw: Any) -> bool:
 
 
 def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
-    """Why a record that can be read, given with its newline, cannot be used; None if it can.
+    """Explain why a record, given with its newline, cannot be used; None if it can.
 
     >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
     >>> why_unusable(b"x,d\\n", dialect)[:2], why_unusable(b"NA,d\\n", dialect)
@@ -113,7 +113,7 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
 
 
 def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tuple[str, str] | None:
-    """What is wrong with a field, and what was expected."""
+    """The problem with a field, and the expected text; None for a good one."""
     raw = field.encode("utf-8", "surrogateescape")
     if kind in Kind.WRITTEN and not is_utf8(raw):
         return f"bytes that are not UTF-8 in the column {name!r}", "text in UTF-8"
@@ -141,7 +141,7 @@ def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tupl
 
 
 def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
-    """Where the fields of a record begin, and where the last one ends; -1 where it has an open quote."""
+    """The places at which fields of a record begin, and the end of the last one; -1 for an open quote."""
     spaces = b" *+" if dialect.trims else b""
     mark = re.escape(dialect.delimiter).encode()
     field = re.compile(b'%b(?:()"[^"]*+(?:""[^"]*+)*+"|()(?!")[^%b\r\n]*+)' % (spaces, mark))
@@ -156,7 +156,7 @@ def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
 
 
 def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
-    """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end where it has none."""
+    """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end if it has none."""
     begins, end = _walk(raw, dialect)
     if where >= len(begins):
         return end + 1
@@ -165,7 +165,7 @@ def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
 
 
 def why_unreadable(raw: bytes, dialect: Dialect) -> tuple[Reason, bool]:
-    """Why a record cannot be read, and whether a quote is open at its end."""
+    """Explain why a record cannot be read; also returns if a quote is open at its end."""
     begins, end = _walk(raw, dialect)
     line = raw.partition(b"\n")[0].rstrip(b"\r")
     at, is_open = end, end < 0

@@ -53,7 +53,7 @@ class NpzMatrix:
         table = matrix, self._coded(table[1], source), table[2]
         rows = matrix.shape[0]
         if start.offset > rows:
-            rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
+            rule = f"ends at row {rows}, before row {start.offset}, where reading was to continue"
             raise BadSource(source, rule, "give the file that was read before")
         yield from self._batches(table, source, start)
 
@@ -121,7 +121,7 @@ class NpzMatrix:
 
 
 def _load(path: Path) -> Table:
-    """What an archive and the files beside it hold."""
+    """Load an archive and the files beside it."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         # What the list of contents says is what is unpacked at most.
         size, memory = sum(each.file_size for each in archive.zip.infolist()), physical_memory()

@@ -54,7 +54,7 @@ class TableRows:
     schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
     interactions: Interactions | None = None  # whose groups to note for each entry
     ngrams: Ngrams | None = None  # which only a converted file has
-    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
+    labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
     remarks: tuple[Message, ...] = field(
         default=(), init=False
@@ -197,7 +197,7 @@ class TableRows:
     ) -> tuple[dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]], NDArray[np.int32]]:
         """For each item of each column, 1 with its sign, and its slot; and all slots.
 
-        The value is 0 where an item has no text.
+        The value is 0 if an item has no text.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -302,13 +302,13 @@ def _first_rows(column: Words) -> NDArray[np.int64]:
     return first[:-1]
 
 
-# Columns of dates and texts as columns of numbers, categories and lists of categories.
+# Features of columns of dates and texts: numbers, categories and lists of categories.
 
 
 def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any], NDArray[np.bool_]]:
     """A column of text, or of one of Arrow's dates or timestamps, as columns of numbers and categories.
 
-    Returns the times in years, with null where the value is missing and NaN where it is no date; the weekdays, months
+    Returns the times in years, with null if the value is missing and NaN if it is no date; the weekdays, months
     and hours as dictionaries of text, those that occur; and where the value is missing.
 
     >>> import pyarrow as pa
@@ -350,7 +350,7 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[MomentArrays, NDArr
 
 
 def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
-    """Those of Arrow's own types; the parts of a timestamp with a zone are those of the clocks there."""
+    """The dates of Arrow's own types; weekday, month and hour are local to the time zone."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -367,7 +367,7 @@ def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
 
 
 def _whole(array: Any) -> NDArray[np.int64]:
-    """What a date or timestamp is stored as."""
+    """The integers behind an array of dates or timestamps."""
     import pyarrow as pa
 
     stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64())

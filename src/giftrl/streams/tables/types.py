@@ -11,7 +11,7 @@ from giftrl.streams.infer_columns import FIELDS_TO_INFER, InferredColumn, infer_
 
 
 class Words(NamedTuple):
-    """Texts, none of them empty, and for each item of a column the number of its text; -1 where it has none."""
+    """Texts, none of them empty, and for each item of a column the number of its text; -1 if it has none."""
 
     words: Any
     codes: NDArray[np.int64]
@@ -20,7 +20,7 @@ class Words(NamedTuple):
 def as_numpy(array: Any) -> NDArray[Any]:
     """An array of numbers or truth values, none of them null, as NumPy reads it: the same memory, which stays as it is.
 
-    Arrow's own ``to_numpy`` imports pandas where that is installed, which takes longer than some millions of numbers.
+    Arrow's own ``to_numpy`` imports pandas if that is installed, which takes longer than some millions of numbers.
 
     >>> import pyarrow as pa
     >>> as_numpy(pa.array([1, 2, 3])[1:]).tolist(), as_numpy(pa.array([True, False])).tolist()
@@ -114,21 +114,21 @@ def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_number(type_: Any) -> bool:
-    """Whether a column of this type holds numbers; one of type null, without any value, may."""
+    """True if a column of this type holds numbers, or nothing at all (type null)."""
     import pyarrow.types as pt
 
     return any(check(type_) for check in (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_decimal, pt.is_null))
 
 
 def is_text(type_: Any) -> bool:
-    """Whether a column of this type holds text."""
+    """True if a column of this type holds text."""
     import pyarrow.types as pt
 
     return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def kind_of(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is none of numbers, dates and text."""
+    """The kind of a column of this type; None if it has neither numbers, dates nor text."""
     import pyarrow.types as pt
 
     if pt.is_dictionary(type_):
@@ -153,7 +153,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
-    """What a column looks like.
+    """Infer the kind of a column from an Arrow array of its first values.
 
     Args:
         name: of the column.

@@ -3,7 +3,8 @@
 A compiled loop, :func:`scan_json`, reads plain lines: those without a mistake, with the layout of the first line,
 without a backslash in a text and not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with
 a walk over each object 33 MB/s. :func:`expand` then reads dates and texts of many words. ``orjson`` and
-:func:`giftrl.streams.names.objects.walk` read all other lines and give the same features.
+:func:`giftrl.streams.names.objects.walk` read all other lines and give the same features, with one exception: if an
+object has a key twice, the loop adds the values up and ``orjson`` keeps the last one.
 """
 
 import contextlib
@@ -58,7 +59,7 @@ from giftrl.streams.text.scan import (
     word_table,
 )
 
-# The loop over JSON lines: it reads plain lines, and leaves the others; see :mod:`giftrl.streams.text.json`.
+# The loop over JSON lines, which reads plain lines and records the others.
 
 QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
@@ -68,31 +69,39 @@ MAX_OBJECT_DEPTH, MAX_KEY_BYTES = 32, 1 << 12
 
 
 class Next(IntEnum):
-    """What may come next; FIRST_KEY, FIRST_ITEM and COMMA also allow the end of the object or list."""
+    """The token expected next; FIRST_KEY, FIRST_ITEM and COMMA also allow the end of the object or list."""
 
     VALUE, FIRST_KEY, KEY, COLON, FIRST_ITEM, COMMA, NOTHING = range(7)
 
 
 class Use(IntEnum):
-    """What a value is for; the reserved keys of :class:`KeyTable` are in this order."""
+    """The role of a value; the reserved keys of :class:`KeyTable` have this order."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
 
 class KeyTable(NamedTuple):
-    """What keys mean."""
+    """:class:`Keys` as tables of words; see :func:`key_table`."""
 
     inside: bool  # the features are in an object of their own
     reserved: WordTable  # the keys of label, weight, tag and features
     ignored: WordTable
     categorical: WordTable
     special: WordTable  # keys of dates and texts of many words: their entries get the value NaN
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
     literals: WordTable = word_table(["true", "false", "null"])
 
 
+def key_table(keys: Keys, inside: bool, labels: WordTable) -> KeyTable:
+    """The roles of keys, for the compiled loop."""
+    beside = (WEIGHT_KEY, TAG_KEY) if inside else (None, None)
+    reserved = word_table([keys.label, keys.weight or beside[0], beside[1], FEATURES_KEY])
+    special = word_table([*keys.dates, *keys.texts])
+    return KeyTable(inside, reserved, word_table(keys.ignored), word_table(keys.categorical), special, labels)
+
+
 class JsonBuffers(NamedTuple):
-    """What the loop writes: entries, rows, and the lines that are not plain."""
+    """Buffers of the loop: entries, rows, and the lines that are not plain."""
 
     names: TextEntries
     rows: TextRows
@@ -292,7 +301,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     return line, row, out, written, left
 
 
-# Dates and texts of many words in JSON lines: the entries that the loop marks, and the features that they mean.
+# Dates and texts of many words: the loop marks these entries, and features take their place.
 
 Text = NDArray[np.uint8]
 Places = NDArray[np.int64]
@@ -422,7 +431,7 @@ class JsonLines(TextParser):
             dates in the first 100 lines of all are dates.
         schema: the keys of the label and of categories, from an earlier reader.
         interactions: the groups to multiply; a group is a key at the top of the features.
-        labels: the names of labels; None where labels are numbers.
+        labels: the names of labels; None if labels are numbers.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -445,13 +454,13 @@ class JsonLines(TextParser):
         def named(given: Iterable[str | int], *of_kind: str) -> list[str]:
             return [*map(str, given), *(name for name, kind in kinds.items() if kind in of_kind)]
 
-        self.label = next(iter(named([] if columns.label is None else [columns.label], Kind.LABEL)), None)
-        self._weight = None if columns.weight is None else str(columns.weight)
         self._keys = Keys(
             set(named(columns.ignore, Kind.IGNORED)),
             set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES)),
             set(named(columns.date, Kind.DATE)),
             set(named(columns.text, Kind.TEXT)),
+            label=next(iter(named([] if columns.label is None else [columns.label], Kind.LABEL)), None),
+            weight=None if columns.weight is None else str(columns.weight),
         )
         asked = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
         self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
@@ -460,22 +469,27 @@ class JsonLines(TextParser):
         self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
 
     @property
+    def label(self) -> str | None:
+        """The key of the label, once it is known."""
+        return self._keys.label
+
+    @property
     def schema(self) -> Schema | None:
-        """What must be the same for all sources: the keys of the label, and those with a meaning of their own."""
+        """The roles of keys, which are the same for all sources."""
         if self.label is None:
             return None
-        of_kind = zip((Kind.IGNORED, Kind.CATEGORY, Kind.DATE, Kind.TEXT), self._keys, strict=True)
+        of_kind = zip((Kind.IGNORED, Kind.CATEGORY, Kind.DATE, Kind.TEXT), self._keys[:4], strict=True)
         pairs = [(self.label, Kind.LABEL), *((name, kind) for kind, names in of_kind for name in sorted(names))]
         return Schema(*zip(*pairs, strict=True))
 
     @property
     def special(self) -> frozenset[str]:
         """The keys with a meaning of their own, but for that of the label."""
-        weight = [] if self._weight is None else [self._weight]
-        return frozenset({FEATURES_KEY, *weight}.union(*self._keys))
+        weight = [] if self._keys.weight is None else [self._keys.weight]
+        return frozenset({FEATURES_KEY, *weight}.union(*self._keys[:4]))
 
     def label_of(self, value: Any) -> float:
-        """The label that a value under the key of the label is; NaN where it is none, else a :class:`BadValue`."""
+        """The label that a value under the key of the label is; NaN if it is none, else a :class:`BadValue`."""
         return as_label(value, str(self.label), self.labels)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
@@ -504,7 +518,7 @@ class JsonLines(TextParser):
         return line, buffers.rows.first(count), names, buffers.text[:written], records
 
     def _plan(self, block: NDArray[np.uint8], source: str) -> KeyTable:
-        """What keys mean: by the layout of the first object, and by the keys of label and dates in the first lines."""
+        """The roles of keys, by the layout of the first object and the keys of the first lines."""
         inside = None
         tops = []
         for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOKAHEAD_LINES)[:LOOKAHEAD_LINES]:
@@ -515,26 +529,18 @@ class JsonLines(TextParser):
                     tops.append(top)
                     inside = type(top.get(FEATURES_KEY)) is dict if inside is None else inside
                     if self.label is None:
-                        self.label = next((name for name in LABEL_NAMES if name in top), None)
+                        self._keys = self._keys._replace(label=next((k for k in LABEL_NAMES if k in top), None))
             if inside is not None and self.label is not None and self._looked:
                 break
         if not self._looked and tops:
             rows = [top[FEATURES_KEY] if type(top.get(FEATURES_KEY)) is dict else top for top in tops]
             self._look(rows, {key for top in tops for key in top}, source)
-        reserved = [
-            self.label,
-            self._weight or (WEIGHT_KEY if inside else None),
-            TAG_KEY if inside else None,
-            FEATURES_KEY,
-        ]
-        special = word_table([*self._keys.dates, *self._keys.texts])
-        ignored, categorical = word_table(self._keys.ignored), word_table(self._keys.categorical)
-        return KeyTable(bool(inside), word_table(reserved), ignored, categorical, special, self._label_words)
+        return key_table(self._keys, bool(inside), self._label_words)
 
     def _look(self, rows: list[dict[str, Any]], tops: set[str], source: str) -> None:
         """Find out which keys hold dates, once; ``tops`` are the keys at the top."""
         self._looked = True
-        known = {self.label, self._weight}.union(*self._keys)
+        known = {self.label, self._keys.weight}.union(*self._keys[:4])
         seen = {name: infer_from_values(name, values) for name, values in _by_name(rows).items() if name not in known}
         for name, look in seen.items():
             if look.kind == Kind.DATE:
@@ -559,7 +565,7 @@ class JsonLines(TextParser):
         return others, rejected
 
     def row(self, raw: bytes) -> Labelled:
-        """What one line says, read by ``orjson``; a :class:`BadValue` where it breaks a rule."""
+        """Read one line with ``orjson``; raises :class:`BadValue` if it breaks a rule."""
         try:
             top = orjson.loads(raw)
         except orjson.JSONDecodeError as problem:
@@ -570,7 +576,7 @@ class JsonLines(TextParser):
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
         if self.labels_only and type(top) is dict:
             return Labelled(self.label_of(top.get(self.label)), 1.0, "", [])
-        return labelled(top, self.label, self._weight, self._keys, self.labels)
+        return labelled(top, self._keys, self.labels)
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         try:
@@ -619,7 +625,7 @@ def _appended(arrays: A, more: Iterable[Any]) -> A:
 
 
 def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
-    """The record of a bad line; a problem of a feature is where the last key of its name is first written."""
+    """The record of a bad line; the place of a bad feature is where the last key of its name is first written."""
     at = bad.name
     if isinstance(at, str):
         at = _place(raw, at.rpartition("^")[2])

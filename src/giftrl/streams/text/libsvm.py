@@ -39,7 +39,7 @@ class LibsvmText(TextParser):
 
     Labels and values are decimal numbers, indices whole numbers from 1 on, in any order, none twice in a row. A
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
-    that breaks a rule is rejected whole, and reading goes on with the next one.
+    that breaks a rule is rejected whole, and reading continues with the next one.
 
     >>> from giftrl.streams.names.hashing import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())
@@ -59,7 +59,7 @@ class LibsvmText(TextParser):
         return Content(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))
 
 
-# The loop over the lines of LIBSVM text; :mod:`giftrl.streams.text.libsvm` describes the format.
+# The loop over the lines of LIBSVM text.
 
 #: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
 HASH_MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
@@ -67,15 +67,15 @@ NO_TAG = (0, 0)
 
 
 class LibsvmBuffers(NamedTuple):
-    """What the loop writes: entries, rows and rejected lines; and a hash table."""
+    """Buffers of the loop: entries, rows and rejected lines; and a hash table."""
 
     values: NDArray[np.float64]
     numbers: NDArray[np.uint64]
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
     cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
     multiplier: np.uint64
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
 
 
 def make_buffers(size: int, lines: int) -> LibsvmBuffers:
@@ -144,7 +144,7 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
 
 @formula
 def line_ends(block: Any, at: Any) -> Any:
-    """Whether a line ends here, or a comment begins."""
+    """True if a line ends here, or a comment begins."""
     c = byte(block, at)
     ends = c == HASH
     if c < SPACE:
@@ -154,7 +154,7 @@ def line_ends(block: Any, at: Any) -> Any:
 
 @formula
 def field_ends(block: Any, at: Any) -> Any:
-    """Whether a field ends here."""
+    """True if a field ends here."""
     ends = blank(byte(block, at))
     if not ends:
         ends = line_ends(block, at)
@@ -222,7 +222,7 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
 
 @formula
 def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: Any) -> Any:
-    """The first of some numbers that equals one before it, counted from 0; -1 where all differ."""
+    """The first of some numbers that equals one before it, counted from 0; -1 if all differ."""
     bits = 2
     while 1 << bits < 2 * (end - begin):
         bits += 1
@@ -241,7 +241,7 @@ def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: A
 
 @formula
 def nth_feature(block: Any, at: Any, n: Any) -> Any:
-    """Where feature n, counted from 0, of a line without mistakes begins."""
+    """The place at which feature n (from 0) of a line without mistakes begins."""
     left = n + 2  # the label, and the features before it
     while True:
         at = skip_blanks(block, at)

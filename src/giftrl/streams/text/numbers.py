@@ -11,7 +11,7 @@ The result is the float64 nearest to the decimal number, ties to even: what ``fl
 
 A number of more than 19 digits lies between its first 19 digits and the next larger mantissa. Where these two round to
 different float64 the number is HARD: the loop stops there, :func:`shorten` has ``float`` read the number and writes
-the result in at most 17 digits, and the loop goes on. About one in two thousand random numbers of 25 digits is hard.
+the result in at most 17 digits, and the loop starts again. One in two thousand random numbers of 25 digits is hard.
 
 A number is ``[+-] digits [. digits] [e [+-] digits]``, with a digit before or after the dot. Not numbers: nan, inf,
 hexadecimal, underscores. A number that rounds to infinity is too large.
@@ -73,7 +73,7 @@ def byte(block: Any, at: Any) -> Any:
 
 @formula
 def digit(c: Any) -> Any:
-    """Whether a byte is a decimal digit."""
+    """True for a decimal digit."""
     return np.uint64(c - 48) < TEN
 
 
@@ -155,7 +155,7 @@ def high_product(a: Any, b: Any) -> Any:
 
 @formula
 def leading_zeros(w: Any) -> Any:
-    """How many zero bits w > 0 begins with."""
+    """The number of leading zero bits of w > 0."""
     zeros = 0
     for width in (32, 16, 8, 4, 2, 1):
         if w >> np.uint64(64 - width) == ZERO:
@@ -166,7 +166,7 @@ def leading_zeros(w: Any) -> Any:
 
 @formula
 def nearest(w: Any, q: Any) -> Any:
-    """The float64 nearest to w 10^q; infinity where it is too large."""
+    """The float64 nearest to w 10^q; infinity if it is too large."""
     if w == ZERO or q < MIN_POWER:
         return 0.0
     if q > MAX_POWER:

@@ -1,4 +1,4 @@
-"""What the parsers of lines share: the arrays that their loops write rows to, and making a batch of them."""
+"""The base of parsers of lines: arrays that their loops write rows to, and batches made from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class TextRows(NamedTuple):
         return TextRows._make(array[:count].copy() for array in self)
 
     def tags(self, block: NDArray[np.uint8]) -> tuple[str, ...]:
-        """The tag of each row, or nothing where no row has one."""
+        """The tag of each row, or nothing if no row has one."""
         if not (self.tag_ends > self.tag_starts).any():
             return ()
         pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
@@ -79,7 +79,7 @@ def make_arrays(kind: Callable[..., A], size: int) -> A:
 
 
 class Content(NamedTuple):
-    """What is in a block."""
+    """The rows of a block, before equal features are summed."""
 
     line: int  # the one after the last
     rows: TextRows
@@ -90,7 +90,7 @@ class Content(NamedTuple):
     distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
     bad: tuple[tuple[int, int, int, int], ...] = ()  # for each rejected line the arguments of :func:`rejected`
     rejected: tuple[Rejected, ...] = ()
-    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty where all are 0
+    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty if all are 0
 
 
 def scan(
@@ -167,7 +167,7 @@ class TextParser(ABC):
 
     @abstractmethod
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
-        """What is in a block."""
+        """Parse a block."""
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         """The label of a line of the last block as it is written, and the byte, counted from 1, at which it begins."""

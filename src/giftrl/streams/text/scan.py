@@ -1,4 +1,4 @@
-"""What the loops over lines share: blanks, ends of lines, UTF-8, and notes of bad lines."""
+"""Formulas shared by loops over lines: blanks, ends of lines, tables of words, and records of bad lines."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -16,7 +16,7 @@ TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 
 @formula
 def blank(c: Any) -> Any:
-    """Whether a byte is a space or a tab."""
+    """True for a space or a tab."""
     return (c == SPACE) | (c == TAB)
 
 
@@ -30,7 +30,7 @@ def skip_blanks(block: Any, at: Any) -> Any:
 
 @formula
 def skip_line(block: Any, at: Any) -> Any:
-    """Where the line after the one at ``at`` begins."""
+    """The place at which the next line begins."""
     while byte(block, at) != NEWLINE:
         at += 1
     return at + 1
@@ -38,7 +38,7 @@ def skip_line(block: Any, at: Any) -> Any:
 
 @formula
 def at_end(block: Any, at: Any) -> Any:
-    """Whether a line ends here: a newline, or a carriage return and a newline."""
+    """True at a newline, or at a carriage return before one."""
     c = byte(block, at)
     ends = c == NEWLINE
     if c == RETURN:
@@ -48,7 +48,7 @@ def at_end(block: Any, at: Any) -> Any:
 
 @formula
 def blame(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
-    """What is wrong, and where, with a field that is valid from ``start`` up to ``at`` only.
+    """The problem, and its place, of a field that is valid from ``start`` up to ``at`` only.
 
     ``problem`` is the answer unless a NUL or a stray carriage return ended the field.
     """
@@ -95,7 +95,7 @@ def mark_broken(block: NDArray[np.uint8], mark: int) -> NDArray[np.uint8]:
     return block
 
 
-# What can be wrong with a line of text, in words.
+# Problems of a line of text, and their messages.
 
 RAW = 4096  # bytes of a rejected line that are kept
 TOKEN = 40  # bytes of what is wrong that a message shows
@@ -124,7 +124,7 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
     Fault.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
     Fault.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
     Fault.INDEX_RANGE: (
-        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 where a file counts from 0",
+        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 if a file counts from 0",
     ),
     Fault.NO_COLON: ("a feature without a colon", True, "index:value"),
     Fault.VALUE: ("a value that is not a number", True, FINITE),
@@ -165,7 +165,7 @@ def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot:
     return Rejected(source, line, spot - begin + 1, problem, expected, raw.removesuffix(b"\r"))
 
 
-# Words for compiled loops, and how they are found in a text.
+# Tables of words for compiled loops.
 
 #: Words, one after the other, and where each ends; the first number is 0.
 WordTable = tuple[NDArray[np.uint8], NDArray[np.int64]]
@@ -183,7 +183,7 @@ NO_WORDS = word_table(())
 
 @formula
 def find_word(text: Any, start: Any, end: Any, listed: Any) -> Any:
-    """Which of some words ``text[start:end]`` is, counted from 0; -1 where it is none."""
+    """The number of the word ``text[start:end]`` in a table; -1 if it is not there."""
     letters, ends = listed
     for w in range(len(ends) - 1):
         first = ends[w]

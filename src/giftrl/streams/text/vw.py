@@ -57,13 +57,13 @@ class VwText(TextParser):
     A row without a label has the label NaN, one without an importance the weight 1, one without a base the base 0, a
     feature without a value the value 1. The factor of a namespace multiplies its values. Equal features of a row are
     summed; zeros are left out. Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading
-    goes on with the next one. With interactions, a group is a namespace, with its n-grams.
+    continues with the next one. With interactions, a group is a namespace, with its n-grams.
 
     Args:
         features: what gives names their coordinates.
         interactions: which products will be added; entries are marked with their groups.
         ngrams: which n-grams to add.
-        labels: the names of labels; None where labels are numbers.
+        labels: the names of labels; None if labels are numbers.
         compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
@@ -108,7 +108,7 @@ class VwText(TextParser):
         return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=tuple(bad), bases=bases)
 
 
-# The loop over the lines of VW text; :mod:`giftrl.streams.text.vw` describes the format.
+# The loop over the lines of VW text.
 
 BAR, QUOTE = 124, 39
 BROKEN_BYTE = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
@@ -124,15 +124,15 @@ ENDS_NAME[[*b"\0\t\n\r :|", BROKEN_BYTE]] = True
 
 
 class VwBuffers(NamedTuple):
-    """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
+    """Buffers of the loop: entries, sections (one for each namespace), rows and rejected lines."""
 
     names: TextEntries
     sections: Sections
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
     bases: NDArray[np.float64]  # of the rows
     most_names: int = 2**62  # of a row
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
 
 
 def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
@@ -253,7 +253,7 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
 
 @formula
 def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
-    """What is wrong with a piece of text, and where; ``spot`` where nothing is."""
+    """The problem of a piece of text and its place; ``spot`` if there is none."""
     problem = 0
     for at in range(start, end):
         if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE):
@@ -263,7 +263,7 @@ def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
 
 @formula
 def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
-    """What is wrong, and where, with a name or a tag that is valid from ``start`` up to ``at`` only."""
+    """The problem, and its place, of a name or tag that is valid from ``start`` up to ``at`` only."""
     problem, spot = blame(block, at, start, problem)
     if byte(block, at) == BROKEN_BYTE:
         problem = Fault.ENCODING
@@ -273,7 +273,7 @@ def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]
 
 @formula
 def name_ends(block: Any, at: Any) -> Any:
-    """Whether a blank, a bar or the end of the line is here."""
+    """True at a blank, a bar or the end of the line."""
     c = byte(block, at)
     ends = blank(c) or c == BAR
     if not ends:

@@ -21,9 +21,9 @@ LARGEST_MATRIX_WEIGHT = 1e100
 LARGEST_SLOPE = 1e15
 #: An expert whose prediction is beyond this predicts the constant instead, so that it does not spoil the others.
 LARGEST_PREDICTION = 1e120
-#: Where predictions have no range, experts are compared by predictions clipped here: exp(-30) is as good as 0.
+#: If predictions have no range, experts are compared by predictions clipped here: exp(-30) is as good as 0.
 FAR_PREDICTION = 30.0
-#: The loss of one row where experts are compared: sums of losses stay in float64.
+#: The loss of one row when experts are compared: sums of losses stay in float64.
 LARGEST_LOSS = 1e290
 #: With K scores experts are compared by losses clipped here, and a proximal step is taken at most at this length.
 LARGEST_CLASS_LOSS, LONGEST_CLASS_STEP = 30.0, 1e300
