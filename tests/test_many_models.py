@@ -7,10 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from giftrl import losses, schedules, updates
-from giftrl.compiled import compiler
-from giftrl.compiled.rows import Dense
 from giftrl.errors import Incompatible, Overflowed
-from giftrl.kernels import LinearLearner, LinearLearners, many_models
+from giftrl.kernels import LinearLearner, LinearLearners
 from giftrl.ops import brings
 from giftrl.regularizers import AdaGrad, Centred, ElasticNet
 from giftrl.regularizers.contract import known_ahead, l1_strength
@@ -137,24 +135,6 @@ def test_a_model_that_overflows_leaves_the_one_beside_it_alone(regularizer, dtyp
     assert not many.sound and many.rounds < len(x)
     with pytest.raises(Overflowed):
         LinearLearner(2, "poisson", regularizer, *wild, **options).learn(x, y)
-
-
-def test_dense_rows_are_learnt_without_their_zeros(monkeypatch):
-    """In blocks of two rows and a last one, as sparse rows are; an empty row too."""
-    x, y, weights = rows(n=7)
-    x = x.toarray()
-    x[3] = 0.0
-    sparse, dense = (LinearLearners(30, betas(3), compiled=False) for _ in range(2))
-    monkeypatch.setattr(many_models, "BLOCK", 60)
-    assert [len(block.indptr) for _, block in many_models.sparse_blocks(Dense(x.ravel(), 30), 7, False)] == [3, 3, 3, 2]
-    expected = sparse.learn(sp.csr_array(x), y, weights)
-    np.testing.assert_array_equal(dense.learn(x, y, weights), expected)
-    np.testing.assert_array_equal(dense.coordinates, sparse.coordinates)
-    data, indices, indptr = np.empty(211, np.float32), np.empty(211, np.int32), np.zeros(8, np.int64)
-    longest = compiler.ready(many_models.pack, counted=False)(x.ravel(), 30, data, indices, indptr)
-    found = sp.csr_array((data[: indptr[-1]], indices[: indptr[-1]], indptr), (7, 30))
-    np.testing.assert_array_equal(found.toarray(), x)
-    assert longest == np.diff(indptr).max() and (found.data != 0.0).all()
 
 
 MIXED = [*betas(5), ("proximal", "sqrt"), *betas(2), ("proximal", "constant"), ("linear", "sqrt")]

@@ -6,13 +6,16 @@ import json
 import random
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.streams.columns import Columns
+from giftrl.errors import InvalidInput, UnknownName
+from giftrl.samples import SAMPLES
+from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.infer_columns import infer_from_numbers, infer_from_texts
 from giftrl.streams.names.dates import WEEKDAYS, moment
 from giftrl.streams.names.features import Dictionary
@@ -343,8 +346,6 @@ def test_words_are_those_of_re(texts):
 
 
 def test_looks():
-    import numpy as np
-
     different = np.random.default_rng(0).permutation(1000)
     assert infer_from_numbers("order id", different).different and infer_from_numbers("orderId", different).different
     for name in ("paid", "width", "amount", "idle"):
@@ -367,3 +368,170 @@ def test_looks():
         assert infer_from_texts([text], 1, 1).kind == "ignored", text
     for text in ("1.2.10", "10.0.0.1", "may", "5", "12/7", "A-12-2024", "Mar"):
         assert infer_from_texts([text], 1, 1).kind == "category", text
+
+
+# Notes of giftrl train on columns: all that applies, and nothing else.
+
+
+def said_of(path, text, *options):
+    """What is said before the table."""
+    path.write_text(text)
+    said = giftrl("train", path, "--beta", "1", "--certificate-seconds", 0, *options).stderr.decode()
+    return [line for line in said[: said.index("  examples  since last")].splitlines()[1:] if line]
+
+
+@pytest.mark.parametrize("text", ["y\nno\nyes\nno\n", "a b y\n1 2 no\n3 4 yes\n1 2 no\n"])
+def test_a_table_of_labels_alone(tmp_path, text):
+    (note,) = said_of(tmp_path / "a.csv", text)
+    assert note.startswith("note: the table has no column to learn from besides the label")
+    assert note.endswith("columns of CSV are looked for between tabs, semicolons, commas or bars")
+    lines = said_of(tmp_path / "a.csv", "x,y\n1,no\n2,yes\n", "--ignore", "x")
+    assert lines[:2] == ["ignored  x", "label    y"] and lines[2:] == [note]
+
+
+def test_numbers_with_units(tmp_path):
+    rows = [f"{k + 0.5}%,${k}.10,{k}.00 EUR,{k},{'no' if k % 2 else 'yes'}\n" for k in range(10, 30)]
+    text = "rate,price,paid,x,y\n" + "".join(rows)
+    note = "read as categories; remove the unit to have numbers"
+    found = said_of(tmp_path / "a.csv", text)
+    assert found[-1] == f"note: rate, price and paid look like numbers with a unit (10.5%), and are {note}"
+    (*_, last) = said_of(tmp_path / "a.csv", text, "--categorical", "rate", "--ignore", "paid")
+    assert last == f"note: price looks like numbers with a unit ($10.10), and is {note}"
+    lines = [json.dumps({"price": f"${k}.10", "x": k * k, "y": k % 2}) for k in range(30)]
+    assert said_of(tmp_path / "a.json", "\n".join(lines))[-1].startswith(
+        "note: price looks like numbers with a unit ($0.10)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "unit"),
+    [
+        (["10%", "20%", "$5"], "10%"),
+        (["-$1,250.00", "$5"], "-$1,250.00"),
+        (["EUR 5", "EUR 6"], "EUR 5"),
+        (["1 month", "2 months", "3 months"], "1 month"),
+        (["120 km/h", "80 km/h", "x", *(f"{k} km/h" for k in range(20))], "120 km/h"),
+        (["2D", "3D"], ""),
+        (["1st", "2nd", "3rd"], ""),
+        (["C100", "C101", "C102"], ""),
+        (["10A", "10B", "11A"], ""),
+        (["10.0.0.1", "10.0.0.2", "10.0.0.3"], ""),
+        (["%", "5%", "kg"], ""),
+    ],
+)
+def test_what_a_unit_is(fields, unit):
+    assert infer_from_texts(fields, len(fields), len(set(fields))).unit == unit
+
+
+def test_only_what_applies_is_said_of_missing_values(tmp_path):
+    def missing(text):
+        return [line for line in said_of(tmp_path / "a.csv", text) if "missing" in line]
+
+    rest = "is missing, the category column=missing is added; a missing category adds nothing."
+    assert missing("c,y\na,no\nb,yes\n") == []
+    assert missing("c,y\n1,no\n2,yes\n") == [f"Where a number {rest}"]
+    assert missing("c,d,y\n1,2024-03-05,no\n2,2024-03-06,yes\n") == [f"Where a number or date {rest}"]
+
+
+def test_keys_of_json_without_a_meaning_of_their_own(tmp_path):
+    rows = [{"x": k, "c": "ab"[k % 2], "when": f"2024-03-0{k}", "id": 7, "y": k % 2} for k in range(1, 6)]
+    text = "\n".join(map(json.dumps, rows))
+    assert said_of(tmp_path / "a.json", text, "--ignore", "id") == [
+        "dates       when (years since 2000; weekday, month, hour if given)",
+        "ignored     id",
+        "label       y",
+        "other keys  numbers are numbers, texts are categories",
+    ]
+
+
+def test_the_commands_to_try_on_customers_leave_nothing_to_point_out(tmp_path):
+    path, _ = SAMPLES["churn"].write(tmp_path)
+    lines = path.read_text().splitlines(keepends=True)[:60]
+    typed = SAMPLES["churn"].commands(tmp_path)[0].split()
+    found = said_of(path, "".join(lines), *typed[3 : typed.index("--model")])
+    assert "ignored     customer_id" in found and not any(line.startswith("note:") for line in found)
+
+
+# Tables for a model that knows its columns, and labels that the model does not know.
+
+SCHEMA = Schema(("age", "city", "y"), (Kind.NUMBER, Kind.CATEGORY, Kind.LABEL))
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "kinds"),
+    [
+        (("age", "city", "y"), Columns(label="y"), (Kind.NUMBER, Kind.CATEGORY, Kind.LABEL)),
+        (("age", "city"), Columns(label="y"), (Kind.NUMBER, Kind.CATEGORY)),
+        (("age", "city", "outcome"), Columns(label="outcome"), (Kind.NUMBER, Kind.CATEGORY, Kind.LABEL)),
+        (("age", "city", "outcome"), Columns(label=-1), (Kind.NUMBER, Kind.CATEGORY, Kind.LABEL)),
+        (("age", "id", "city"), Columns(ignore=("id",)), (Kind.NUMBER, Kind.IGNORED, Kind.CATEGORY)),
+        (("age", "w", "city"), Columns(weight="w"), (Kind.NUMBER, Kind.WEIGHT, Kind.CATEGORY)),
+    ],
+)
+def test_columns_may_be_named_as_they_are_known(names, columns, kinds):
+    assert SCHEMA.kinds_of(names, "a.csv", columns) == kinds
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        (Columns(label="city"), "known as a column of the kind category, and not label"),
+        (Columns(ignore=("age",)), "known as a column of the kind number, and not ignored"),
+        (Columns(categorical=("age",)), "known as a column of the kind number, and not category"),
+        (Columns(text=("city",)), "known as a column of the kind category, and not text"),
+        (Columns(label="more"), "is not the column of labels, which is 'y'"),
+    ],
+)
+def test_columns_cannot_become_something_else(columns, problem):
+    with pytest.raises(InvalidInput, match=problem):
+        SCHEMA.kinds_of(("age", "city", "y", *(["more"] if columns.label == "more" else [])), "a.csv", columns)
+    with pytest.raises(UnknownName, match="nope"):
+        SCHEMA.kinds_of(("age", "city"), "a.csv", Columns(ignore=("nope",)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table with three labels, its model, and a table of which some labels are unknown."""
+    folder = tmp_path_factory.mktemp("known")
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{['low', 'mid', 'high'][int(x > -0.5) + int(x > 0.5)]}" for x in rng.normal(size=60)]
+    (folder / "rows.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    (folder / "other.csv").write_text("\n".join(["x,y", *rows[:5], "0.1,none", "0.2,none"]) + "\n")
+    giftrl("train", folder / "rows.csv", "--model", folder / "m", "--quiet")
+    return folder
+
+
+def test_labels_that_a_model_does_not_know_are_counted(folder):
+    said = giftrl("predict", folder / "m", folder / "other.csv").stderr.decode()
+    assert "2 rows with other labels than high, low or mid" in said and "over 5 rows with labels" in said
+    bad = folder / "bad.csv"
+    bad.write_text((folder / "other.csv").read_text() + "x,low\n")
+    said = giftrl("predict", folder / "m", bad, "--on-error", "skip").stderr.decode()
+    assert "1 row could not be used; nan stands for each" in said
+
+
+def test_scores_of_several_classes_have_a_head(folder):
+    head, *rows = giftrl("predict", folder / "m", folder / "rows.csv", "--scores").stdout.decode().splitlines()
+    assert head.split("\t") == ["high", "low", "mid"] and {len(row.split("\t")) for row in rows} == {3}
+
+
+def test_labels_of_converted_files_can_be_named(folder, monkeypatch):
+    monkeypatch.setattr("giftrl.streams.first_labels.MAX_ROWS", 60)
+    late, arrow = folder / "late.csv", folder / "late.arrow"
+    late.write_text((folder / "rows.csv").read_text() + "0.1,none\n")
+    refused = giftrl("convert", late, arrow, check=False).stderr.decode()
+    assert f"{late}:62:5: the label 'none', expected high, low or mid (--labels names all of them)" in refused
+    giftrl("convert", late, arrow, "--labels", "low,mid,high,none")
+    direct, converted = (
+        json.loads(giftrl("train", path, "--labels", "low,mid,high,none", "--json").stdout) for path in (late, arrow)
+    )
+    assert direct["average_loss"] == converted["average_loss"]
+    assert (direct["examples"], direct["features"]) == (converted["examples"], converted["features"]) == (61, 1)
+
+
+def test_keys_that_json_does_not_have_are_pointed_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"label": "a", "x": 1}\n{"label": "b", "x": 2}\n')
+    said = giftrl("train", path, "--ignore", "nope").stderr.decode()
+    assert f"note: no key is called nope in the first lines of {path}" in said
+    assert "no key" not in giftrl("train", path, "--ignore", "x").stderr.decode()

@@ -1,6 +1,6 @@
 """Many linear models in one pass: their groups in memory, and the walk over a row that serves a whole group."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate, Evidence, RowReservoir
 from giftrl.certificates.reservoir import as_budget
-from giftrl.compiled import compiler
-from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import CSR, Rows, as_rows, longest
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.rows import Rows, as_rows, longest
 from giftrl.errors import require
 from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
 from giftrl.kernels.engine import Array, Engine, dual, point
@@ -26,56 +25,10 @@ from giftrl.schedules.schedule_codes import AnySchedule, Schedules, encode_sched
 from giftrl.system import zeros
 from giftrl.updates.update_codes import encode_update
 
-#: How many numbers are packed at a time: few enough for the processor's cache.
-BLOCK = 1 << 19
-
-
-@formula(fast=True)
-def pack(x: Any, dimension: int, data: Any, indices: Any, indptr: Any) -> int:
-    """Write the nonzero numbers of rows and their features; return the length of the longest row."""
-    at, longest, width = np.uint64(0), 0, np.uint64(dimension)
-    for i in range(len(indptr) - 1):
-        first = np.uint64(i) * width
-        for j in range(width):
-            # Without a branch: what is written for a zero is overwritten by the next number.
-            number = x[first + np.uint64(j)]
-            data[at], indices[at] = number, j
-            at += np.uint64(1 if number != 0.0 else 0)
-        indptr[i + 1] = at
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    return int(longest)
-
-
-def sparse_blocks(rows: Rows, n: int, compiled: bool) -> Iterator[tuple[slice, CSR]]:
-    """Rows as blocks of sparse ones, each with the numbers of its rows; sparse rows are one block as they are.
-
-    >>> from giftrl.compiled.rows import Dense
-    >>> rows = Dense(np.array([0.0, 5.0, 6.0, 0.0]), 2)
-    >>> [(where, block.data.tolist()) for where, block in sparse_blocks(rows, 2, compiled=False)]
-    [(slice(0, 2, None), [5.0, 6.0])]
-    """
-    if isinstance(rows, CSR):
-        yield slice(0, n), rows
-        return
-    d = rows.dimension
-    step = max(1, BLOCK // max(1, d))
-    data, indices = np.empty(min(step, n) * d + 1, rows.data.dtype), np.empty(min(step, n) * d + 1, np.int32)
-    for begin in range(0, n, step):
-        end = min(begin + step, n)
-        indptr = np.zeros(end - begin + 1, np.int64)
-        longest = compiler.ready(pack, compiled, counted=False)(
-            rows.data[begin * d : end * d], d, data, indices, indptr
-        )
-        yield slice(begin, end), CSR(data[: indptr[-1]], indices[: indptr[-1]], indptr, int(longest))
-
-
-# Models of one kind side by side: the memory of their coordinates, and the loop that learns them.
-
-#: Features below this number, and strengths above its inverse, leave float32 no number that it cannot hold: s_j/L_j is
-#: at most 1e16, and what float32 takes for 0 moves a prediction by less than 1e-13.
-ORDINARY = 1e8
-#: The bytes of a cache line.
-LINE = 64
+#: With features below this number and strengths above its inverse, float32 can hold s_j/L_j: it is at most 1e16, and
+#: numbers that float32 rounds to 0 move a prediction by less than 1e-13.
+LARGEST_FEATURE = 1e8
+BYTES_PER_CACHE_LINE = 64
 
 
 class Group:
@@ -85,18 +38,16 @@ class Group:
 
     Args:
         models: their numbers among all models.
-        parts: what they are made of.
-        uniform: whether psi has one strength for all coordinates.
+        parts: their common parts.
         compiled: False runs the loops as plain Python.
     """
 
-    def __init__(self, models: Sequence[int], parts: Parts, uniform: bool, compiled: bool) -> None:
+    def __init__(self, models: Sequence[int], parts: Parts, compiled: bool) -> None:
         self.models = list(models)
         self.parts = parts
-        self.uniform = uniform
         self.compiled = compiled
         self.lanes = parts.side.lanes()
-        self.quantities = 1 if uniform else columns(parts.psi)
+        self.quantities = columns(parts.psi)
         self.every = [*self.models, *[self.models[0]] * (self.lanes - len(self.models))]
         first, last = self.models[0], self.models[-1] + 1
         # As a slice, columns are written ten times faster.
@@ -105,9 +56,9 @@ class Group:
     def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
         """Make room for that many features, and keep what is there; the rows of features begin with a cache line."""
         width, old = self.quantities * self.lanes, getattr(self, "coordinates", None)
-        spare = -(-LINE // (width * np.dtype(dtype).itemsize))
+        spare = -(-BYTES_PER_CACHE_LINE // (width * np.dtype(dtype).itemsize))
         memory = zeros((dimension + spare, width), dtype, beside=beside).reshape(-1)
-        skipped = (-memory.ctypes.data % LINE) // memory.itemsize
+        skipped = (-memory.ctypes.data % BYTES_PER_CACHE_LINE) // memory.itemsize
         self.coordinates = memory[skipped : skipped + dimension * width].reshape(dimension, width)
         if old is not None:
             self.coordinates[: len(old)] = old
@@ -126,28 +77,31 @@ class Group:
 
     def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
         """Learn from a batch; ``labels`` has a column for all models or one for each."""
-        theirs = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
-        alone = predictions.shape[1] == self.lanes == len(self.models)  # there is no other model, and no empty lane
-        own, made = states[self.every], predictions if alone else np.empty((len(labels), self.lanes))
-        batch = Batch(rows, theirs, weights, made)
-        if self.uniform:
+        by_lane = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
+        all_models = predictions.shape[1] == self.lanes == len(self.models)  # no other model, and no empty lane
+        scores = predictions if all_models else np.empty((len(labels), self.lanes))
+        batch, lane_states = Batch(rows, by_lane, weights, scores), states[self.every]
+        if self.quantities == 1:
             largest = float(np.finfo(self.coordinates.dtype).max)
-            loop = compiler.ready(learn_uniform, self.compiled, counted=False)
-            loop(self.parts, batch, self.coordinates, own, min(largest * largest, np.finfo(np.float64).max))
+            limit = min(largest * largest, np.finfo(np.float64).max)
+            ready(learn_uniform, self.compiled, counted=False)(self.parts, batch, self.coordinates, lane_states, limit)
         else:
-            steps = np.empty((longest(rows), self.lanes), self._arithmetic(rows, own))
-            loop = compiler.ready(learn_coordinate, self.compiled, counted=False)
-            loop(self.parts, batch, self.coordinates, own, steps)
-        states[self.models] = own[: len(self.models)]
-        if not alone:
-            predictions[:, self.columns] = made[:, : len(self.models)]
+            steps = np.empty((longest(rows), self.lanes), self._arithmetic(rows, lane_states))
+            ready(learn_coordinate, self.compiled, counted=False)(
+                self.parts, batch, self.coordinates, lane_states, steps
+            )
+        states[self.models] = lane_states[: len(self.models)]
+        if not all_models:
+            predictions[:, self.columns] = scores[:, : len(self.models)]
 
     def _arithmetic(self, rows: Rows, states: Array) -> Any:
         """The type in which s_j/L_j is computed: that of the coordinates, but float64 if float32 might overflow."""
         if self.coordinates.dtype == np.float64 or rows.data.size == 0:
             return self.coordinates.dtype
         ordinary = (
-            rows.data.min() >= -ORDINARY and rows.data.max() <= ORDINARY and states[:, LAM].min() >= 1.0 / ORDINARY
+            rows.data.min() >= -LARGEST_FEATURE
+            and rows.data.max() <= LARGEST_FEATURE
+            and states[:, LAM].min() >= 1.0 / LARGEST_FEATURE
         )
         return np.float32 if ordinary else np.float64
 
@@ -251,7 +205,7 @@ class LinearLearners(Engine):
                     numbers += numbers[:1] * (side.lanes() - len(models))
                     schedule = Schedules(numbers[0].code, np.array([each.numbers for each in numbers]).T.copy())
                 parts = Parts(self.loss, self.regularizer, update, schedule, ahead, side)
-                self.groups.append(Group(models, parts, self.uniform, self.compiled))
+                self.groups.append(Group(models, parts, self.compiled))
 
     def _allocate(self) -> None:
         for group in self.groups:
@@ -307,9 +261,8 @@ class LinearLearners(Engine):
         labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)
         weights = as_weights(weights, n)
         predictions = np.empty((n, models))
-        for at, block in sparse_blocks(rows, n, self.compiled):
-            for group in self.groups:
-                group.learn(block, labels[at], weights[at], self.states, predictions[at])
+        for group in self.groups:
+            group.learn(rows, labels, weights, self.states, predictions)
         for m, each in enumerate(self._every_witnesses()):
             own = np.ascontiguousarray(labels[:, m if one_each else 0])
             each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))

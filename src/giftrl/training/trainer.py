@@ -134,11 +134,11 @@ class Trainer:
         require_same_run(path, different)
         try:
             self.passes_done = int(more["pass"])
-            self._position = Position(*map(int, more["position"]))
+            self._position, digests = Position(*map(int, more["position"])), more["read"]
         except (KeyError, TypeError, ValueError):
             raise ModelFileError(path, "is a model but not a checkpoint", "give the name of another model") from None
-        if "read" in more and not self._finished:  # version 1 wrote no digests
-            self._input_digests.require(more["read"], self._furthest())
+        if not self._finished:
+            self._input_digests.require(digests, self._furthest())
         if self.passes_done == 0:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")
@@ -175,7 +175,6 @@ class Trainer:
         if self.multi_pass is None:
             if self.passes_done == 0:
                 self._run_pass(watch)
-                self._end_pass()
         else:
             require_files([source.name for source in self.found])
             self._run_passes(self.multi_pass, watch, passed)
@@ -190,15 +189,10 @@ class Trainer:
         while improving and self.passes_done < self.passes:
             multi_pass.passes.begin()
             self._run_pass(watch)
-            self._end_pass()
             improving = multi_pass.end()
             if passed is not None:
                 passed(self)
         multi_pass.finish()
-
-    def _end_pass(self) -> None:
-        self.passes_done += 1
-        self._position = Position()
 
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
@@ -227,6 +221,8 @@ class Trainer:
                 due = self.checkpoint is not None and self.learned - self._written >= self.checkpoint.every
                 if due and model.between_rounds:
                     self.write_checkpoint()
+        self.passes_done += 1
+        self._position = Position()
 
     def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
         """Learn from a batch, and return the predictions made before that; in the first pass, those of all its rows."""

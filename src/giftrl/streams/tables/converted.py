@@ -141,8 +141,8 @@ class ConvertedWriter(Output):
 
         with self._errors():
             require_replaceable(self.path)
-            super().open()
             try:
+                super().open()
                 self._sink = pa.OSFile(str(self.place), "wb")
                 self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
             except BaseException:
