@@ -31,7 +31,16 @@ SIGMA = 0.6
 NOISE = 0.3
 
 
-def _quantile(u: float, features: int, exponent: float, offset: float) -> int:
+@numba.njit(cache=True)
+def zipf_quantile(u: float, features: int, exponent: float, offset: float) -> int:
+    """The rank, from 0, at level u in [0, 1) of Zipf's law over that many features.
+
+    The law with density x^-exponent on [1 + offset, 1 + offset + features), rounded down: one power in place of a
+    search.
+
+    >>> [zipf_quantile(u, 1000, 1.0, 0.0) for u in (0.0, 0.5, 0.999)]
+    [0, 30, 993]
+    """
     low, high = 1.0 + offset, 1.0 + offset + features
     if exponent == 1.0:
         x = low * (high / low) ** u
@@ -41,36 +50,19 @@ def _quantile(u: float, features: int, exponent: float, offset: float) -> int:
     return min(max(int(x - offset) - 1, 0), features - 1)
 
 
-_compiled_quantile: Any = numba.njit(cache=True)(_quantile)
-
-
-def zipf_quantile(u: float, features: int, exponent: float = EXPONENT, offset: float = OFFSET) -> int:
-    """The rank, from 0, at level u in [0, 1) of Zipf's law over that many features.
-
-    The law with density x^-exponent on [1 + offset, 1 + offset + features), rounded down: one power in place of a
-    search.
-
-    >>> [zipf_quantile(u, 1000, 1.0, 0.0) for u in (0.0, 0.5, 0.999)]
-    [0, 30, 993]
-    """
-    return int(_quantile(u, features, exponent, offset))
-
-
+@numba.njit(cache=True)
 def _draw(rng: Any, indptr: Any, names: Any, exponent: float, offset: float, indices: Any) -> None:
     features = len(names)
     seen = np.full(features, -1, np.int64)
     for i in range(len(indptr) - 1):
         k = indptr[i]
         while k < indptr[i + 1]:
-            j = names[_compiled_quantile(rng.random(), features, exponent, offset)]
+            j = names[zipf_quantile(rng.random(), features, exponent, offset)]
             if seen[j] != i:
                 seen[j] = i
                 indices[k] = j
                 k += 1
         indices[indptr[i] : indptr[i + 1]].sort()
-
-
-_compiled_draw: Any = numba.njit(cache=True)(_draw)
 
 
 def draw_features(
@@ -87,7 +79,7 @@ def draw_features(
     indptr = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=indptr[1:])
     indices = np.empty(indptr[-1], np.int32)
-    _compiled_draw(rng, indptr, rng.permutation(features).astype(np.int32), exponent, offset, indices)
+    _draw(rng, indptr, rng.permutation(features).astype(np.int32), exponent, offset, indices)
     return indptr, indices
 
 

@@ -73,30 +73,6 @@ class Case(NamedTuple):
         return Cost(used.ru_utime + used.ru_stime, wall)
 
 
-#: The names in the table.
-NAMES = {
-    "nothing": "python, nothing imported",
-    "numpy": "import numpy",
-    "giftrl": "import numpy, giftrl",
-    "Learner": "from giftrl import Learner",
-    "sklearn": "import sklearn.linear_model",
-    "fit, wheel": "FTRLClassifier().fit, 400 rows, wheel, empty cache",
-    "fit, warm": "FTRLClassifier().fit, 400 rows, checkout, warm cache",
-    "fit, cold": "FTRLClassifier().fit, 400 rows, checkout, empty cache (compiles)",
-    "fit, sklearn": "SGDClassifier().fit, 400 rows",
-    "train, wheel": "giftrl train, two rows, wheel, empty cache",
-    "train, warm": "giftrl train, two rows, checkout, warm cache",
-    "train, cold": "giftrl train, two rows, checkout, empty cache (compiles)",
-    "vw": "Vowpal Wabbit, two rows",
-    "text": "giftrl train, LIBSVM text",
-    "text, beta 1": "giftrl train --beta 1, LIBSVM text",
-    "vw, text": "Vowpal Wabbit, the same rows as its text",
-    "arrow": "giftrl train, converted Arrow",
-    "arrow, beta 1": "giftrl train --beta 1, converted Arrow",
-    "vw, cache": "Vowpal Wabbit, its cache",
-}
-
-
 def build_wheel(folder: Path, wheel: Path | None = None) -> Path:
     """Build the wheel for this platform, or take one that there is, and install it into a folder of its own.
 
@@ -124,7 +100,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 
 def cases(folder: Path, site: Path) -> dict[str, Case]:
-    """The processes to time, by key; ``site`` is where the wheel is installed."""
+    """The processes to time, by name; ``site`` is where the wheel is installed."""
     python, two, many = [sys.executable, "-c"], str(folder / "two"), str(folder / "many")
     plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
     plain["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
@@ -136,25 +112,29 @@ def cases(folder: Path, site: Path) -> dict[str, Case]:
     vw = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", "18", "--quiet"]
     vw += ["-f", str(folder / "model.vw"), "-d"]
     return {
-        "nothing": Case([*python, "pass"], plain),
-        "numpy": Case([*python, "import numpy"], plain),
-        "giftrl": Case([*python, "import numpy, giftrl"], wheel),
-        "Learner": Case([*python, "from giftrl import Learner"], wheel),
-        "sklearn": Case([*python, "import sklearn.linear_model"], plain),
-        "fit, wheel": Case([*python, FIT], wheel, avoids=unused),
-        "fit, warm": Case([*python, FIT], warm),
-        "fit, cold": Case([*python, FIT], compiling, empties=cold, slow=True),
-        "fit, sklearn": Case([*python, SGD], plain),
-        "train, wheel": Case([*train, f"{two}.svm"], wheel, avoids=unused),
-        "train, warm": Case([*train, f"{two}.svm"], warm),
-        "train, cold": Case([*train, f"{two}.svm"], compiling, empties=cold, slow=True),
-        "vw": Case([*vw, f"{two}.vw"], plain),
-        "text": Case([*train, f"{many}.svm"], wheel, avoids=unused),
-        "text, beta 1": Case([*train, "--beta", "1", f"{many}.svm"], warm),
-        "vw, text": Case([*vw, f"{many}.vw"], plain),
-        "arrow": Case([*train, f"{many}.arrow"], wheel, avoids=unused),
-        "arrow, beta 1": Case([*train, "--beta", "1", f"{many}.arrow"], warm),
-        "vw, cache": Case([*vw, f"{many}.vw", "-c"], plain),
+        "python, nothing imported": Case([*python, "pass"], plain),
+        "import numpy": Case([*python, "import numpy"], plain),
+        "import numpy, giftrl": Case([*python, "import numpy, giftrl"], wheel),
+        "from giftrl import Learner": Case([*python, "from giftrl import Learner"], wheel),
+        "import sklearn.linear_model": Case([*python, "import sklearn.linear_model"], plain),
+        "FTRLClassifier().fit, 400 rows, wheel, empty cache": Case([*python, FIT], wheel, avoids=unused),
+        "FTRLClassifier().fit, 400 rows, checkout, warm cache": Case([*python, FIT], warm),
+        "FTRLClassifier().fit, 400 rows, checkout, empty cache (compiles)": Case(
+            [*python, FIT], compiling, empties=cold, slow=True
+        ),
+        "SGDClassifier().fit, 400 rows": Case([*python, SGD], plain),
+        "giftrl train, two rows, wheel, empty cache": Case([*train, f"{two}.svm"], wheel, avoids=unused),
+        "giftrl train, two rows, checkout, warm cache": Case([*train, f"{two}.svm"], warm),
+        "giftrl train, two rows, checkout, empty cache (compiles)": Case(
+            [*train, f"{two}.svm"], compiling, empties=cold, slow=True
+        ),
+        "Vowpal Wabbit, two rows": Case([*vw, f"{two}.vw"], plain),
+        "giftrl train, LIBSVM text": Case([*train, f"{many}.svm"], wheel, avoids=unused),
+        "giftrl train --beta 1, LIBSVM text": Case([*train, "--beta", "1", f"{many}.svm"], warm),
+        "Vowpal Wabbit, the same rows as its text": Case([*vw, f"{many}.vw"], plain),
+        "giftrl train, converted Arrow": Case([*train, f"{many}.arrow"], wheel, avoids=unused),
+        "giftrl train --beta 1, converted Arrow": Case([*train, "--beta", "1", f"{many}.arrow"], warm),
+        "Vowpal Wabbit, its cache": Case([*vw, f"{many}.vw", "-c"], plain),
     }
 
 
@@ -166,7 +146,7 @@ def measure(
     for repetition in range(repetitions + 1):  # the first one warms up
         for key, case in timed.items():
             if case.slow == (repetition == 0):
-                report(f"{'warm-up' if repetition == 0 else f'repetition {repetition} of {repetitions}'}: {NAMES[key]}")
+                report(f"{'warm-up' if repetition == 0 else f'repetition {repetition} of {repetitions}'}: {key}")
             if case.slow and repetition != 1:
                 continue
             cost = case.once()
@@ -184,7 +164,7 @@ def grid(costs: Mapping[str, list[Cost]], size: float) -> Grid:
     for key, each in costs.items():
         cpu = [cost.cpu for cost in each]
         spread = f"{(max(cpu) - min(cpu)) / medians[key].cpu:.0%}" if len(cpu) > 1 else "-"
-        rows.append([NAMES[key], f"{medians[key].cpu:.3f}", f"{medians[key].wall:.3f}", spread])
+        rows.append([key, f"{medians[key].cpu:.3f}", f"{medians[key].wall:.3f}", spread])
     title = f"Start-up: whole processes; the large ones read {size / 1e6:.0f} MB of text, or the same rows"
     return Grid(title, ["process", "CPU, s", "wall, s", "spread of CPU"], rows)
 

@@ -17,7 +17,7 @@ from scipy.special import softmax
 from benchmarks.quality.contract import Rival
 from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, SEEDS, Source, Task, cases
 from benchmarks.quality.loss import progressive_loss
-from benchmarks.quality.record import PATH, Record, Run, versions
+from benchmarks.quality.record import PATH, Record, Run
 from benchmarks.quality.river_models import River
 from benchmarks.quality.scikit_learn import ScikitLearn
 from benchmarks.quality.table import lines, page, progress, summary_grid, task_grid
@@ -74,21 +74,8 @@ def our_losses(
     return by_task
 
 
-def write_losses(path: Path, ours: Mapping[Task, Mapping[str, float]]) -> None:
-    """Write our losses as JSON: ``{"a9a hinge raw": {"0": 0.34, ...}, ...}``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({str(task): dict(by_order) for task, by_order in ours.items()}, indent=1) + "\n")
-
-
 def read_losses(path: Path) -> dict[Task, dict[str, float]]:
-    """Read losses that :func:`write_losses` wrote.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "ours.json"
-    >>> write_losses(path, {Task("a9a", "hinge", "raw"): {"0": 0.34}})
-    >>> read_losses(path)
-    {Task(dataset='a9a', loss='hinge', scaling='raw'): {'0': 0.34}}
-    """
+    """Our losses from a file that ``--json`` wrote: ``{"a9a hinge raw": {"0": 0.34, ...}, ...}``."""
     by_task: dict[str, dict[str, float]] = json.loads(path.read_text())
     return {Task(*name.rsplit(" ", 2)): by_order for name, by_order in by_task.items()}
 
@@ -109,7 +96,7 @@ def measure(
         for rival in rivals:
             if not any(run.solver == rival.key for run in record.runs):
                 record.versions.pop(rival.package, None)
-    record.begin(versions(rival.package for rival in rivals))
+    record.begin({rival.package: metadata.version(rival.package) for rival in rivals})
     for source in sources:
         for case in cases(source, seeds=seeds):
             for rival in rivals:
@@ -166,7 +153,8 @@ def compare(options: argparse.Namespace, sources: Sequence[Source], skipped: lis
         ours = {t: v for t, v in saved if t.dataset in names and t.loss in losses and t.scaling in scalings}
     require(bool(ours), "tasks", options.tasks, "leaves no task", "see --help for the names")
     if options.json is not None:
-        write_losses(options.json, ours)
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({str(task): losses for task, losses in ours.items()}, indent=1) + "\n")
     table = lines(ours, runs)
     console.print(task_grid(table, rivals).rich(), "", summary_grid(table, rivals).rich(), "")
     if options.out is not None:

@@ -151,24 +151,6 @@ def lines(tasks: Sequence[str], losses: Sequence[str], time_limit: float, long: 
                     yield line(task, case, loss, time_limit, long)
 
 
-def write_lines(path: Path, made: Sequence[Line]) -> None:
-    """Write lines as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([each._asdict() for each in made], indent=1) + "\n")
-
-
-def read_lines(path: Path) -> list[Line]:
-    """Read lines that :func:`write_lines` wrote.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lines.json"
-    >>> write_lines(path, [Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.7, 9, 1.0)])
-    >>> read_lines(path)[0].task
-    'a'
-    """
-    return [Line(**each) for each in json.loads(path.read_text())]
-
-
 def _percent(share: float) -> str:
     return f"{100.0 * share:.2f}%"
 
@@ -204,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with one_line_errors():
         names = chosen("tasks", options.tasks, list(DATASETS))
         losses = chosen("losses", options.losses, ALL_LOSSES)
-        made: list[Line] = [each for path in saved for each in read_lines(path)]
+        made: list[Line] = [Line(**each) for path in saved for each in json.loads(path.read_text())]
         for name in [] if saved else names:
             reason = DATASETS[name].unavailable()
             if reason is not None:
@@ -214,7 +196,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 made.append(each)
                 console.print(*grid([each]).rows[0], markup=False, highlight=False)
                 if options.json is not None:
-                    write_lines(options.json, made)
+                    options.json.parent.mkdir(parents=True, exist_ok=True)
+                    options.json.write_text(json.dumps([each._asdict() for each in made], indent=1) + "\n")
         require(bool(made), "tasks", options.tasks, "leaves no task", "see --help for the names")
     publish(console, [grid(made)], options.out, "certificates")
 

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,12 +104,3 @@ class Record:
             writer.writerows((*run.cells(), f"{loss:.7g}") for run, loss in self.runs.items())
         beside.replace(self.path)
         self._cut = False
-
-
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """The installed versions of these packages.
-
-    >>> list(versions(["numpy"]))
-    ['numpy']
-    """
-    return {package: metadata.version(package) for package in packages}

@@ -86,20 +86,6 @@ def test_text_gives_the_data_back(tmp_path_factory, rows, features, seed, dense)
     assert i == rows - 1 and sorted(path.name for path in folder.iterdir()) == ["a", "b"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vowpalwabbit") is None, reason="vowpalwabbit is not installed")
-def test_vowpal_wabbit_reads_every_row_and_feature_of_its_text(tmp_path):
-    from vowpalwabbit import Workspace
-
-    x, y = rcv1_like(200, 1000)
-    write_vw(tmp_path / "a.vw", x, y)
-    options = ["-d", str(tmp_path / "a.vw"), "--loss_function", "logistic", "-b", "18", "--noconstant", "--quiet"]
-    model = Workspace(arg_list=[*options, "--sgd"])
-    weights = np.array([model.get_weight(j) for j in range(1000)])
-    assert model.get_weighted_examples() == 200
-    model.finish()
-    assert np.array_equal(np.flatnonzero(weights), np.unique(x.indices))
-
-
 @given(rows=st.integers(1, 20), features=st.integers(2, 40), seed=st.integers(0, 99))
 @settings(max_examples=20)
 def test_every_floor_takes_the_steps_of_its_formula(rows, features, seed):

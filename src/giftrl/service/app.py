@@ -246,16 +246,14 @@ class Service:
     async def predict(self, request: Request) -> Any:
         """Predict for rows."""
         writer = await self._writer(request.name)
-        chosen = [each for each in OUTPUTS if request.options and request.flag(each)] or [LABEL_OUTPUT]
-        if len(chosen) > 1:
-            raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
+        output = chosen_output(request) if request.options else LABEL_OUTPUT
         body = await request.rows()
         if request.options and request.flag("remember"):
-            return await self._written(request, writer, REMEMBER, body, output=chosen[0])
+            return await self._written(request, writer, REMEMBER, body, output=output)
         begun, online = time.perf_counter(), writer.model.online
-        answer = None if online is None else online.predict_soon(body, chosen[0])
+        answer = None if online is None else online.predict_soon(body, output)
         if answer is None:
-            answer = await self._predicted(writer, body, chosen[0])
+            answer = await self._predicted(writer, body, output)
         writer.stats.took("predict", time.perf_counter() - begun)
         return encode(answer)
 
@@ -328,6 +326,14 @@ class Service:
                         yield b""  # so that the end of the connection is noticed
         finally:
             self._listeners -= 1
+
+
+def chosen_output(request: Request) -> str:
+    """Return the output that the options of a request choose."""
+    chosen = [output for output in OUTPUTS if request.flag(output)] or [LABEL_OUTPUT]
+    if len(chosen) > 1:
+        raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
+    return chosen[0]
 
 
 @functools.cache

@@ -35,7 +35,7 @@ from giftrl.service.bodies import (
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.features import News
-from giftrl.streams.names.objects import BadValue
+from giftrl.streams.names.objects import BadValue, count_strings
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Source
 from giftrl.streams.text.json import JsonLines
@@ -170,8 +170,9 @@ class SingleRows:
                         values.append(place[1] * value)
         except (orjson.JSONDecodeError, BadValue):
             return None
-        # orjson keeps the last value of a repeated key, the reader adds them up. Keys and strings have two quotes each.
-        if b"\\" not in line and line.count(b'"') != 2 * strings:
+        # orjson keeps the last value of a repeated key, the reader adds them up. Keys and strings have two quotes each,
+        # and more if a quote is escaped.
+        if line.count(b'"') != 2 * strings:
             return None
         if unknown:
             return unknown
@@ -235,15 +236,6 @@ class SingleRows:
         count = len(row.slots)
         self._values[:count], self._indices[:count] = row.values, row.slots
         self._memory.end(count)
-
-
-def count_strings(value: Any) -> int:
-    """Count the keys and strings in a JSON value."""
-    if type(value) is dict:
-        return len(value) + sum(map(count_strings, value.values()))
-    if type(value) is list:
-        return sum(map(count_strings, value))
-    return int(type(value) is str)
 
 
 class ReadBodies(NamedTuple):

@@ -83,15 +83,9 @@ class HeadGuard(asyncio.Protocol):
         self._transport.write(answer)
         self._transport.close()
 
-    def on_message_begin(self) -> None:
-        """Called by the parser at the first byte of a head."""
-        if self._since is None:
-            self._since = self._loop.time()
-        self._head_bytes = 0
-
     def on_headers_complete(self) -> None:
         """Called by the parser at the end of a head."""
-        self._in_body = True
+        self._in_body, self._head_bytes = True, 0
 
     def on_body(self, data: bytes) -> None:
         """Called by the parser for a piece of a body."""

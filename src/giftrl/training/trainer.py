@@ -134,11 +134,11 @@ class Trainer:
         require_same_run(path, different)
         try:
             self.passes_done = int(more["pass"])
-            self._position = Position(*map(int, more["position"]))
+            self._position, digests = Position(*map(int, more["position"])), more["read"]
         except (KeyError, TypeError, ValueError):
             raise ModelFileError(path, "is a model but not a checkpoint", "give the name of another model") from None
-        if "read" in more and not self._finished:  # version 1 wrote no digests
-            self._input_digests.require(more["read"], self._furthest())
+        if not self._finished:
+            self._input_digests.require(digests, self._furthest())
         if self.passes_done == 0:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")

@@ -1,4 +1,4 @@
-"""What is known of features after a merge: how often they occur, their scales, and which are dense.
+"""Merge the facts about features: how often they occur, their scales, and which are dense.
 
 Rows, counts and sums of values add up; the scale m_j is the largest one; the mean of norm2(u)^2 is weighted by rows.
 """
@@ -29,16 +29,16 @@ from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
-#: A feature becomes dense in half of the rows, and remains so down to this part of them.
-BECOMES, REMAINS = 0.5, 0.4
+#: A feature becomes dense if it is in half of the rows, and remains so down to this share of them.
+DENSE_SHARE, STILL_DENSE_SHARE = 0.5, 0.4
 
 
-class Known(NamedTuple):
+class MergedFeatures(NamedTuple):
     """The features of a merged state.
 
     Attributes:
         counts: of the merged state.
-        rows: how many rows have each feature.
+        rows: the number of rows with each feature.
         record: of the merged state, but for places in the full matrix.
         shifts: (mu_new - mu_old)/m_new of each feature, in the state before and in each worker's: adding it times a
             weight, in the units of m_new, to the constant keeps predictions.
@@ -63,14 +63,19 @@ class Known(NamedTuple):
 
     @property
     def dense(self) -> NDArray[np.bool_]:
-        """Which features are dense."""
+        """True for dense features."""
         return self.record[:, DENSE_PLACE] > 0.0
 
 
-class Rule(NamedTuple):
-    """How features are merged: whether they are centred, where the constant is (-1: nowhere), and how many rows.
+class FeatureRule(NamedTuple):
+    """The rule of merging features.
 
-    ``together`` says that the constant is the mean of the labels, which moves with the centres.
+    Attributes:
+        centre: True if dense features are centred.
+        together: True if the constant is the mean of the labels, which moves with the centres.
+        constant: its place, or -1.
+        rows: the number of rows.
+        columns: of a block.
     """
 
     centre: bool
@@ -82,7 +87,7 @@ class Rule(NamedTuple):
 
 @formula
 def occurs(record: Any, x: Any, columns: Any, j: int) -> float:
-    """How many rows have feature j."""
+    """The number of rows with feature j."""
     return np.float64(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else x[j, columns.count])
 
 
@@ -97,7 +102,7 @@ def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
 
 @formula
 def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
-    """(mu_new - mu_old)/m_new; 0 where the constant moves with a centre that stays."""
+    """(mu_new - mu_old)/m_new; 0 if the constant moves with a centre that stays."""
     if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
         return 0.0
     return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
@@ -105,33 +110,33 @@ def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
 
 @formula
 def merge_records(
-    rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any, first: int, last: int
+    rule: Any, records: Any, x: Any, rows: Any, out: Any, often: Any, shifts: Any, first: int, last: int
 ) -> None:
     """Merge the records of some features; the first of ``records``, ``x`` and ``rows`` is of the state before.
 
-    The place of a dense feature among them is 1 for each.
+    Each dense feature gets the place 1.
     """
     columns = rule.columns
     for j in range(first, last):
         before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
-        often, total, m = before, sum_before, records[0, j, SCALE]
+        count, total, m = before, sum_before, records[0, j, SCALE]
         for k in range(1, len(records)):
-            often += occurs(records[k], x[k], columns, j) - before
+            count += occurs(records[k], x[k], columns, j) - before
             total += total_of(records[k], x[k], columns, j, rows[k]) - sum_before
             m = max(m, records[k, j, SCALE])
         total = clamp(total, -LARGEST_VALUE, LARGEST_VALUE)
-        part = REMAINS if records[0, j, DENSE_PLACE] > 0.0 else BECOMES
-        dense = rule.centre and j != rule.constant and often >= part * rule.rows + 0.5
+        part = STILL_DENSE_SHARE if records[0, j, DENSE_PLACE] > 0.0 else DENSE_SHARE
+        dense = rule.centre and j != rule.constant and count >= part * rule.rows + 0.5
         mu = total / rule.rows if dense else 0.0
-        times[j], out[j, SCALE], out[j, CENTRE] = often, m, mu
-        out[j, COUNT], out[j, TOTAL] = (often, 0.0) if dense else (0.0, total)
+        often[j], out[j, SCALE], out[j, CENTRE] = count, m, mu
+        out[j, COUNT], out[j, TOTAL] = (count, 0.0) if dense else (0.0, total)
         out[j, DENSE_PLACE] = 1.0 if dense else 0.0
         for k in range(len(records)):
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> Known:
-    """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> MergedFeatures:
+    """Merge the features of all pieces; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])
     counts = base.counts.copy()
@@ -140,7 +145,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
     out, times, shifts = np.zeros((size, RECORD_WIDTH)), np.empty(size), np.empty((len(pieces), size))
-    rule = Rule(
+    rule = FeatureRule(
         learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
     )
     records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
@@ -148,12 +153,12 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)
     out[:, DENSE_PLACE] *= np.cumsum(out[:, DENSE_PLACE])
     counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
-    return Known(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
+    return MergedFeatures(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
 
 
 @formula
 def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
-    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.scale_row` keeps it."""
+    """Write the facts about a feature into its block, as :mod:`giftrl.mixtures.scale_row` keeps them."""
     real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
     x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
     x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)

@@ -1,4 +1,4 @@
-"""The parts of a mixture that have a matrix of curvature, after a merge: the Newton stack and the full matrix.
+"""Merge the parts of a mixture that have a matrix of curvature: the Newton stack and the full matrix.
 
 With P = A^-1 the precision and x the weights, P and P x add up: for a squared loss that is exact.
 """
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.full_matrix import CREDIT, SUREST, Matrix, nothing_late
 from giftrl.mixtures.state import PLACE, SCALE
-from giftrl.workers.merge_features import Known
+from giftrl.workers.merge_features import MergedFeatures
 from giftrl.workers.pieces import Piece, added
 
 Array = NDArray[np.float64]
-#: The eigenvalues of a precision are at least this part of the largest one.
-SMALLEST = 1e-12
+#: The eigenvalues of a precision are at least this share of the largest one.
+MIN_EIGENVALUE_SHARE = 1e-12
 
 
 def inverse(a: Array) -> Array:
-    """The inverse of a symmetric matrix that rounding may have left with eigenvalues that are not positive."""
+    """The inverse of a symmetric matrix, even if rounding has left eigenvalues that are not positive."""
     try:
         np.linalg.cholesky(a)  # an error unless all are positive; eigenvalues take ten times as long
     except np.linalg.LinAlgError:
@@ -29,12 +29,12 @@ def inverse(a: Array) -> Array:
         found = np.linalg.inv(a)
         return np.asarray((found + found.T) / 2.0)
     values, vectors = np.linalg.eigh((a + a.T) / 2.0)
-    values = np.maximum(values, SMALLEST * max(values.max(), np.finfo(float).tiny))
+    values = np.maximum(values, MIN_EIGENVALUE_SHARE * max(values.max(), np.finfo(float).tiny))
     return np.asarray((vectors / values) @ vectors.T)
 
 
 def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
-    """v and A of the stack; an expert that has left one of the workers is not in it."""
+    """v and A of the stack, without experts that a worker has removed."""
     there = np.flatnonzero(np.all([np.diag(mixing.inverse) > 0.0 for mixing in (base, *workers)], axis=0))
     at = np.ix_(there, there)
     precisions = [inverse(mixing.inverse[at]) for mixing in (base, *workers)]
@@ -47,12 +47,12 @@ def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
 
 
 def merge_matrix(
-    base: Piece, workers: list[Piece], known: Known, constant: int, row: int
+    base: Piece, workers: list[Piece], known: MergedFeatures, constant: int, row: int
 ) -> tuple[Matrix, Array] | None:
-    """The full matrix and the place of each feature in it; None where it has left one of the workers, or has no room.
+    """The full matrix and the place of each feature in it; None if a worker has removed it, or if it has no room.
 
     Args:
-        base, workers: what is merged.
+        base, workers: the pieces.
         known: the merged features.
         constant: the place of the constant among the features, or -1.
         row: of the full matrix among the offsets.
@@ -77,15 +77,18 @@ def merge_matrix(
     scores = len(stacked)
     new_inverse, new_x = np.zeros_like(stacked), np.zeros((len(old.x), scores))
     for m in range(scores):
-        each = [
-            _natural(piece, shift, known, features, constant, row, m)
-            for piece, shift in zip(pieces, known.shifts, strict=True)
-        ]
-        precision = added(*(one[0] for one in each))
-        # A prior is at least what a feature begins with: rounding may have left less of it.
+        precisions, duals = zip(
+            *(
+                _natural(piece, shift, known, features, constant, row, m)
+                for piece, shift in zip(pieces, known.shifts, strict=True)
+            ),
+            strict=True,
+        )
+        precision = added(*precisions)
+        # A prior is at least the one that a feature begins with: rounding may have left less of it.
         a = inverse((precision + precision.T) / 2.0 + np.diag(1.0 / prior[:size]))
         new_inverse[m, :size, :size] = a
-        new_x[:size, m] = a @ added(*(one[1] for one in each))
+        new_x[:size, m] = a @ added(*duals)
     credit = np.clip(added(old.credit, *(worker.matrix.credit for worker in workers)), 0.0, CREDIT)
     new_inverse, sized = new_inverse.reshape(old.inverse.shape), (np.array([size]), np.atleast_1d(credit))
     merged = Matrix(new_inverse, new_x.reshape(old.x.shape), prior, *sized, *nothing_late(new_inverse))
@@ -93,9 +96,9 @@ def merge_matrix(
 
 
 def _natural(
-    piece: Piece, shift: Array, known: Known, features: NDArray[np.int64], constant: int, row: int, m: int
+    piece: Piece, shift: Array, known: MergedFeatures, features: NDArray[np.int64], constant: int, row: int, m: int
 ) -> tuple[Array, Array]:
-    """P without the prior and P x of score m, in the merged units and places; 0 for features that have no place."""
+    """P without the prior and P x of score m, in the merged units and places; 0 for features without a place."""
     matrix, size = piece.matrix, len(features)
     precision, dual = np.zeros((size, size)), np.zeros(size)
     places = piece.record[features, PLACE].astype(np.int64)
@@ -121,8 +124,8 @@ def _natural(
 def grown(a: Array, x: Array, factor: Array, prior: Array) -> tuple[Array, Array]:
     """A and x after scales have grown by 1/factor, as :func:`giftrl.mixtures.full_matrix.grow_matrix` lets them follow.
 
-    A worker whose rows made a scale grow has done that to the state it began from: only then is what it has added the
-    difference of the two.
+    A worker whose rows made a scale grow has done that to the state that it began with: only then is the difference of
+    the two the contribution of the worker.
 
     >>> grown(np.eye(1), np.ones(1), np.array([0.5]), np.array([100.0]))
     (array([[4.]]), array([2.]))

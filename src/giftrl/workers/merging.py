@@ -26,8 +26,8 @@ from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import Mixture
 from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
-from giftrl.workers.merge_experts import Merger, blocks_of, factors_of, merge_experts, unit_of
-from giftrl.workers.merge_features import Known, merge_features
+from giftrl.workers.merge_experts import PartialMerge, blocks_of, merge_experts, scale_ratios, unit_of
+from giftrl.workers.merge_features import MergedFeatures, merge_features
 from giftrl.workers.merge_matrices import merge_matrix, merge_stack
 from giftrl.workers.pieces import ALONE, Piece, Share, added, always, mean, put, take, touched
 from giftrl.workers.step_size import GROUPS, Window, fit_steps, groups_of
@@ -185,15 +185,15 @@ def merge(
     return blended(learner, merger, steps, group, share)._replace(merges=base.merges + 1), steps
 
 
-def blended(learner: Any, merger: Merger, steps: Array, group: NDArray[np.int64], share: Share = ALONE) -> Piece:
+def blended(learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ALONE) -> Piece:
     """The merged state with weights between the average (steps 0) and the sum (steps 1).
 
     ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
     """
-    return merger.piece._replace(x=blocks_of(learner, merger.known, merger.ends, steps, group, share))
+    return merger.piece._replace(x=blocks_of(learner, merger, steps, group, share))
 
 
-def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = ALONE) -> Merger:
+def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = ALONE) -> PartialMerge:
     """Merge all but the weights of the experts; all pieces are of the same features."""
     constant, n = learner.constant, lanes(learner.grid)
     at = int(np.searchsorted(base.features, -1 if constant is None else constant))
@@ -217,16 +217,16 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share
     theta = added(base.theta, *(worker.theta for worker in workers))
     dense = base.features[known.dense].astype(np.uint64)
     piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
-    return Merger(piece, known, ends, float(mixing.units[unit.OFFSET]))
+    return PartialMerge(piece, known, ends, float(mixing.units[unit.OFFSET]))
 
 
-def _coin_shift(learner: Any, workers: list[Piece], known: Known, rows: list[float]) -> Any:
+def _coin_shift(learner: Any, workers: list[Piece], known: MergedFeatures, rows: list[float]) -> Any:
     """The change of the coin's offset by centres that move: the mean over the workers, by their rows."""
     coin, scores = int(learner.places.coin), learner.classes or 1
     moved, total = np.flatnonzero(known.shifts.any(axis=0)), np.zeros(scores)
     for k, (piece, count) in enumerate(zip(workers, rows, strict=True), 1):
         block = piece.x[moved, coin : coin + 3 * scores].astype(np.float64).reshape(-1, 3, scores)
-        block[:, :2] *= factors_of(np.stack([piece.record[moved, SCALE], known.scale[moved]]))[0][:, None, None]
+        block[:, :2] *= scale_ratios(np.stack([piece.record[moved, SCALE], known.scale[moved]]))[0][:, None, None]
         bets = unit_of(learner, piece) * (WEALTH + block[:, 2]) * block[:, 0] / (1.0 + block[:, 1])
         total += count * (known.shifts[k, moved] @ bets)
     return total / max(sum(rows), 1.0)

@@ -23,7 +23,7 @@ from giftrl.mixtures.label_units import HIGH, LOW, Extended, temperature
 from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
-from giftrl.workers.merge_experts import Ends, Merger, by_row, unit_of
+from giftrl.workers.merge_experts import MergeInterval, PartialMerge, unit_of
 from giftrl.workers.pieces import ALONE, Share
 
 Array = NDArray[np.float64]
@@ -133,7 +133,7 @@ def find_steps(window: Any, p: Any, d: Any, prior: Any, stiff: float, steps: Any
                 steps[r, g] = best
 
 
-def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
+def groups_of(merger: PartialMerge, constant: int | None) -> NDArray[np.int64]:
     """The group of each feature."""
     rows, total = merger.known.rows, merger.known.counts[ROWS]
     group = np.zeros(len(rows), np.int64)
@@ -159,7 +159,7 @@ class Scene(NamedTuple):
     scores: int
     where: NDArray[np.int32]
     record: Array
-    ends: Ends
+    ends: MergeInterval
     group: NDArray[np.int64]
     others: NDArray[Any]
     other_record: Array
@@ -216,7 +216,7 @@ def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, f
 
 
 def fit_steps(
-    learner: Any, merger: Merger, group: NDArray[np.int64], window: Window, previous: Array, share: Share = ALONE
+    learner: Any, merger: PartialMerge, group: NDArray[np.int64], window: Window, previous: Array, share: Share = ALONE
 ) -> Array:
     """The steps of each expert and group.
 
@@ -241,7 +241,7 @@ def fit_steps(
     where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
     state, coin = learner.features, learner.places.coin
     scene = Scene(
-        scores, where, known.record, by_row(ends), group, state.x, state.record, coin, unit_of(learner, piece)
+        scores, where, known.record, ends.by_row(), group, state.x, state.record, coin, unit_of(learner, piece)
     )
     p, d = np.empty((n, scores, experts)), np.empty((n * scores * GROUPS, experts))
     p[...] = ends.offsets[:experts].T + merger.offset

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
+import orjson
+
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, moment
 
@@ -56,7 +58,7 @@ class Keys(NamedTuple):
 NO_KEYS = Keys()
 
 
-def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[NamedValue]:
+def walk(row: dict[str, Any], keys: Keys = NO_KEYS, skipped: Set[str | None] = frozenset()) -> Iterator[NamedValue]:
     """The features of a row, in order.
 
     A number is the feature of its key; True and False are 1 and 0; text is the feature ``key=text`` with value 1; None
@@ -67,6 +69,7 @@ def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[NamedValue]:
     Args:
         row: the row.
         keys: the roles of keys.
+        skipped: keys at the top that are no features.
 
     >>> [each[:2] for each in walk({"age": 33, "user": {"city": "Rome"}, "tags": ["a", "b"], "v": [0.5, 2]})]
     [('age', 33.0), ('user^city=Rome', 1.0), ('tags=a', 1.0), ('tags=b', 1.0), ('v^0', 0.5), ('v^1', 2.0)]
@@ -74,7 +77,8 @@ def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[NamedValue]:
     [('day', 24.0), ('day^weekday=Mon', 1.0), ('day^month=1', 1.0), ('said=no', 1.0)]
     """
     for key, value in row.items():
-        yield from _features(key, value, key, keys, 1)
+        if key not in skipped:
+            yield from _features(key, value, key, keys, 1)
 
 
 def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iterator[NamedValue]:
@@ -125,36 +129,70 @@ def _of_date(name: str, value: Any, group: str) -> Iterator[NamedValue]:
         yield NamedValue(f"{name}^hour={found.hour}", 1.0, group)
 
 
+class _Pairs(dict[str, Any]):
+    """An object that has a key twice: ``items`` are all of its pairs, and a key alone stands for the last one."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+    def items(self) -> Any:
+        return self.pairs
+
+
+def load_object(raw: bytes) -> Any:
+    """Parse JSON with ``orjson``; with all values of a key that an object has twice, which ``orjson`` drops.
+
+    >>> [each[:2] for each in walk(load_object(b'{"a": 1, "b": {"c": 2, "c": 3}, "a": 4}'))]
+    [('a', 1.0), ('b^c', 2.0), ('b^c', 3.0), ('a', 4.0)]
+    """
+    top = orjson.loads(raw)
+    if raw.count(b'"') == 2 * count_strings(top):
+        return top
+    return json.loads(
+        raw,
+        object_pairs_hook=lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else _Pairs(pairs),
+        parse_int=orjson.loads,  # a float beyond 64 bits
+    )
+
+
+def count_strings(value: Any) -> int:
+    """Count the keys and strings in a JSON value."""
+    if type(value) is dict:
+        return len(value) + sum(map(count_strings, value.values()))
+    if type(value) is list:
+        return sum(map(count_strings, value))
+    return int(type(value) is str)
+
+
 def labelled(given: Any, keys: Keys, labels: LabelNames | None = None) -> Labelled:
     """Read the label, weight, tag and features of an object; raises :class:`BadValue` if it breaks a rule.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
     it, all keys but those of label and weight are features. ``labels`` are the names of labels; None for numbers.
     """
-    if type(given) is not dict:
+    if not isinstance(given, dict):
         raise BadValue("no object", "one object a line", 0)
-    rest = dict(given)
-    inside = type(rest.get(FEATURES_KEY)) is dict
-    y = rest.pop(keys.label, None)
-    w, tag = 1.0, ""
+    inside = isinstance(given.get(FEATURES_KEY), dict)
     weight = keys.weight or (WEIGHT_KEY if inside else None)
-    if weight in rest:
-        w = _number(rest.pop(weight), "weight", str(weight))
+    w, tag = 1.0, ""
+    if weight in given and weight != keys.label:
+        w = _number(given[weight], "weight", str(weight))
         if w < 0.0:
             raise BadValue("a weight below 0", "a finite number, 0 or more", str(weight))
+    features, skipped = given, {keys.label, weight}
     if inside:
-        features = rest.pop(FEATURES_KEY)
-        tag = rest.pop(TAG_KEY, "")
-        beside = next((key for key in rest if key not in keys.ignored), None)
+        known = {*skipped, FEATURES_KEY, TAG_KEY, *keys.ignored}
+        beside = next((key for key in given if key not in known), None)
         if beside is not None:
             expected = f'features inside "{FEATURES_KEY}", or the key among those to ignore'
             raise BadValue(f"the key {beside!r} beside {FEATURES_KEY!r}", expected, beside)
-        rest = features
+        features, tag, skipped = given[FEATURES_KEY], given.get(TAG_KEY, ""), set()
     return Labelled(
-        as_label(y, str(keys.label), labels),
+        as_label(given.get(keys.label), str(keys.label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
-        [each for each in walk(rest, keys) if each.value],
+        [each for each in walk(features, keys, skipped) if each.value],
     )
 
 
