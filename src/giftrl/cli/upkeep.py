@@ -150,7 +150,7 @@ def warmup_command(
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
     console = standard_error(quiet)
-    steps = len(regularizers) * len(losses) * (len(WARMUP_TEXTS) + arrays + workers)
+    steps = len(losses) * (len(regularizers) * (len(WARMUP_TEXTS) + arrays) + workers * regularizers.count(AUTO))
     with tempfile.TemporaryDirectory() as folder, Bar(console, steps=steps) as bar:
         paths = {format_: Path(folder, f"rows.{format_}") for format_ in WARMUP_TEXTS}
         for format_, path in paths.items():
@@ -162,7 +162,7 @@ def warmup_command(
             work = {format_: partial(_stream, settings, path) for format_, path in paths.items()}
             if arrays:
                 work["arrays"] = partial(_arrays, settings)
-            if workers:
+            if workers and settings.auto:
                 work["workers"] = partial(_workers, settings, Path(folder, "many.svm"))
             for name, run in work.items():
                 bar.step(f"{loss}, {regularizer}, {name}")
