@@ -200,7 +200,7 @@ def test_ray_is_asked_for_by_name(monkeypatch, tmp_path):
 def test_a_sweep_on_no_cluster_is_refused_at_once(monkeypatch, tmp_path, cluster, said):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("giftrl.distributed.ray_crew.RECORD", tmp_path / "none")
+    monkeypatch.setattr("giftrl.distributed.ray_crew.CLUSTER_RECORD", tmp_path / "none")
     data = tmp_path / "rows.svm"
     data.write_text("1 1:1\n")
     run = CliRunner().invoke(main, ["sweep", str(data), "--cluster", cluster, "--out", str(tmp_path / "out")])
@@ -227,7 +227,7 @@ def test_a_cluster_that_has_ended_is_named_at_once(monkeypatch, tmp_path):
         held.bind(("127.0.0.1", 0))
         record = tmp_path / "ray_current_cluster"
         record.write_text(f"127.0.0.1:{held.getsockname()[1]}\n")
-        monkeypatch.setattr(ray_crew, "RECORD", record)
+        monkeypatch.setattr(ray_crew, "CLUSTER_RECORD", record)
         with pytest.raises(InvalidInput, match="cluster='auto': nothing answers there"):
             require_address("auto")
 

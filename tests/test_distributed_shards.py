@@ -14,7 +14,7 @@ from giftrl.distributed import plan, shards
 from giftrl.distributed.shards import (
     Cut,
     File,
-    Place,
+    ShardPlace,
     ShardRows,
     deal,
     find_files,
@@ -92,11 +92,11 @@ def test_shards_cover_all_bytes_once_and_are_even(files, workers):
 
 def rows_of(reading, shard, takes=(10**9,), restart=False):
     """Labels, entries and the count of rejected rows, taken in portions; by a new reader for each, if asked."""
-    rows, place = ShardRows(reading, shard, Place()), Place()
+    rows, place = ShardRows(reading, shard, ShardPlace()), ShardPlace()
     entries, rejected, turn = [], 0, 0
     while not rows.done:
         if restart:
-            rows = ShardRows(reading, shard, Place(*json.loads(json.dumps(place))))
+            rows = ShardRows(reading, shard, ShardPlace(*json.loads(json.dumps(place))))
         for portion in rows.take(takes[turn % len(takes)]):
             batch = portion.batch
             assert type(portion.rejected) is int  # model files take no numbers of NumPy

@@ -190,27 +190,6 @@ def test_a_float32_certificate_allows_for_its_rounding():
     assert error < 0.01 * np.linalg.norm(double.theta)
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("regularizer", [*REGULARIZERS, "adagrad"])
-def test_many_models_in_one_pass_are_the_single_ones(regularizer):
-    x, y = data()
-    lookahead = None if regularizer == "squared_norm" else False
-    grid = [
-        (updates.BY_NAME[update](lookahead=lookahead), schedule)
-        for update in updates.BY_NAME
-        for schedule in (schedules.Constant(0.3), schedules.TemporalVariability(2.0), schedules.AdaGradNorm())
-        if not (lookahead is None and isinstance(schedule, schedules.AdaGradNorm))
-    ]
-    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64")
-    predictions = many.learn(x, y)
-    for m, (update, schedule) in enumerate(grid):
-        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64")
-        np.testing.assert_allclose(predictions[:, m], one.learn(x, y), atol=1e-10)
-        np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
-        assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
-        assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)
-
-
 class Part(NamedTuple):
     """An update of the user's own: a part of the slope."""
 

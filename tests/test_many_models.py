@@ -11,13 +11,11 @@ from giftrl.errors import Incompatible, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners
 from giftrl.ops import brings
 from giftrl.regularizers import AdaGrad, Centred, ElasticNet
-from giftrl.regularizers.contract import known_ahead, l1_strength
 from tests.members import DIMENSION, members
 from tests.streams import stream
 
 DIAGONAL = [r for r in members("regularizer") if brings(r, "strength")]
 #: Without those that many models in one pass refuse.
-REGULARIZERS = [r for r in DIAGONAL if l1_strength(r) == 0.0 or not known_ahead(r)]
 
 
 def grid(loss, regularizer):
@@ -37,7 +35,7 @@ def grid(loss, regularizer):
 
 
 @pytest.mark.sample(16)
-@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
+@pytest.mark.parametrize("regularizer", DIAGONAL, ids=repr)
 @pytest.mark.parametrize("loss", members("loss"), ids=repr)
 def test_every_model_of_a_grid_is_the_single_one(loss, regularizer):
     """Plain Python, with weights of which some are 0, in two batches, with labels for all or for each."""

@@ -18,7 +18,7 @@ from giftrl.ops.loss import value
 from giftrl.workers.merge_experts import merge_experts, unit_of
 from giftrl.workers.merge_features import merge_features
 from giftrl.workers.merging import blended, copy_of, first_steps, merge, merge_mixtures
-from giftrl.workers.pieces import ALONE, Share, put, take, take_all
+from giftrl.workers.pieces import ONE_THREAD, Share, put, take, take_all
 from giftrl.workers.step_size import Window
 from tests import merging_twin as twin
 
@@ -188,7 +188,7 @@ def test_threads_that_share_a_merge_change_nothing(kind: str) -> None:
     window = Window(as_rows(x, FEATURES)[0], y, np.empty(0))
     found = []
     with ThreadPoolExecutor(3) as pool:
-        for share in (ALONE, Share(pool, 3)):
+        for share in (ONE_THREAD, Share(pool, 3)):
             piece, *pieces = take_all([base, *members], EVERY, share)
             made, steps = merge(base, piece, pieces, window, first_steps(base), share)
             other = learners()[kind]()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.distributed.shards import Place, Portion, Reading, ShardRows
+from giftrl.distributed.shards import Portion, Reading, ShardPlace, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
 from giftrl.streams.batch import Batch
@@ -39,7 +39,7 @@ class Order(NamedTuple):
 
     version: int
     shard: int
-    place: Place
+    place: ShardPlace
     rows: int
     window: int
     number: int = 0
@@ -79,7 +79,7 @@ class Reply(NamedTuple):
     """
 
     shard: int
-    place: Place
+    place: ShardPlace
     done: bool
     state: SharedState
     window: tuple[Batch, ...]
@@ -229,10 +229,10 @@ class Costs:
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """The position of a run: the content of a checkpoint besides the model."""
 
-    places: list[Place]
+    places: list[ShardPlace]
     done: list[bool]
     version: int = 0
     steps: NDArray[np.float64] | None = None  # of the last merge
@@ -260,11 +260,11 @@ class Driver:
     >>> folder.cleanup()
     """
 
-    def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: Progress | None = None) -> None:
+    def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: RunProgress | None = None) -> None:
         self.model, self.reading, self.crew = model, reading, crew
         self.costs = Costs()
         if progress is None:
-            progress = Progress([Place() for _ in reading.shards], [not shard for shard in reading.shards])
+            progress = RunProgress([ShardPlace() for _ in reading.shards], [not shard for shard in reading.shards])
             progress.seen = np.zeros(model.learner.dimension, np.bool_)
             if model.examples:
                 progress.seen[known_features(model)] = True

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.distributed.driver import Crew, Driver, LocalCrew, Progress
-from giftrl.distributed.ray_crew import SIMULATION, RayCrew, connect, require_cluster
-from giftrl.distributed.shards import Place, Reading, deal, find_files, look_at_files, source_of
+from giftrl.distributed.driver import Crew, Driver, LocalCrew, RunProgress
+from giftrl.distributed.ray_crew import SIMULATED_CLUSTER, RayCrew, connect, require_cluster
+from giftrl.distributed.shards import Reading, ShardPlace, deal, find_files, look_at_files, source_of
 from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
@@ -126,13 +126,13 @@ def train(
         require(schema is None or model.schema in (None, schema), "schema", schema, rule, "leave it out")
         schema = model.schema or schema
     reading = plan(settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error)
-    progress: Progress | None = None
+    progress: RunProgress | None = None
     if checkpoint is not None and resume:
         model, progress = read_checkpoint(checkpoint.path, reading)
     model = LinearModel(reading.settings) if model is None else model
     model.schema = reading.schema
     crew: Crew
-    if cluster == SIMULATION:
+    if cluster == SIMULATED_CLUSTER:
         crew = LocalCrew(reading, len(reading.shards))
     else:
         connect(cluster)
@@ -188,7 +188,7 @@ def write_checkpoint(path: Path, driver: Driver) -> None:
     driver.model.save(path, more, steps | {"seen": np.flatnonzero(now.seen)})
 
 
-def read_checkpoint(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
+def read_checkpoint(path: Path, reading: Reading) -> tuple[LinearModel, RunProgress]:
     """The model and the progress of a checkpoint; an error if it belongs to another run."""
     model, more = LinearModel.load(path)
     different = reading.settings.differences(model.settings) + without_cluster(more)
@@ -196,10 +196,10 @@ def read_checkpoint(path: Path, reading: Reading) -> tuple[LinearModel, Progress
         different += differences(name, value, more)
     require_same_run(path, different, "settings or data")
     with unsound_checkpoint(path):
-        places = [Place(*map(int, place)) for place in more["position"]]
+        places = [ShardPlace(*map(int, place)) for place in more["position"]]
         done = [bool(done) for done in more["done"]]
         seen = np.zeros(model.learner.dimension, np.bool_)
         seen[more["extra"]["seen"]] = True
         if len(places) != len(reading.shards) or len(done) != len(reading.shards):
             raise ValueError("it has other shards")
-        return model, Progress(places, done, int(more["version"]), more["extra"].get("steps"), seen)
+        return model, RunProgress(places, done, int(more["version"]), more["extra"].get("steps"), seen)

@@ -22,11 +22,11 @@ from giftrl.streams.batch import Batch
 from giftrl.workers.merging import SharedState
 
 #: For ``cluster``: workers in this process, one after the other.
-SIMULATION = "simulation"
+SIMULATED_CLUSTER = "simulation"
 #: The seconds to wait for the address of a cluster to answer.
 ANSWER_SECONDS = 5.0
 #: The file with the address of the cluster that this machine belongs to.
-RECORD = Path("/tmp/ray/ray_current_cluster")
+CLUSTER_RECORD = Path("/tmp/ray/ray_current_cluster")
 #: Once half of the workers have replied, a worker is slow that takes this many times as long as their median, and at
 #: least so many seconds: its order is given to one that has replied, too, and the first reply counts.
 SLOW_FACTOR, MIN_SLOW_SECONDS = 3.0, 10.0
@@ -89,7 +89,7 @@ def require_cluster(cluster: str | None) -> None:
     Traceback (most recent call last):
     giftrl.errors.InvalidInput: cluster='Simulation': must be "auto", "simulation" or an address; write ray://host:10001
     """
-    if cluster != SIMULATION:
+    if cluster != SIMULATED_CLUSTER:
         require_address(cluster, simulation=True)
         import_ray()
 
@@ -109,8 +109,8 @@ def require_address(cluster: str | None, simulation: bool = False) -> None:
     if cluster == "auto":
         # Ray would look for a cluster that has ended for minutes.
         address = os.environ.get("RAY_ADDRESS", "")
-        if not address and RECORD.is_file():
-            address = RECORD.read_text(encoding="utf-8").strip()
+        if not address and CLUSTER_RECORD.is_file():
+            address = CLUSTER_RECORD.read_text(encoding="utf-8").strip()
         name, _, number = address.removeprefix("ray://").rpartition(":")
         if name and number.isdecimal():  # otherwise Ray finds out at once
             _require_answer("auto", name, int(number))

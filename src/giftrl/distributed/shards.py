@@ -304,7 +304,7 @@ def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
     return bytes(data[start:])
 
 
-class Place(NamedTuple):
+class ShardPlace(NamedTuple):
     """The place of the next row of a shard: so many rows behind a position in one of its cuts."""
 
     cut: int = 0
@@ -354,7 +354,7 @@ class ShardRows:
         news: names that were not met before, of all batches so far.
     """
 
-    def __init__(self, reading: Reading, shard: int, place: Place, *, background: bool = False) -> None:
+    def __init__(self, reading: Reading, shard: int, place: ShardPlace, *, background: bool = False) -> None:
         assert reading.settings.bits is not None
         self.shard, self.place = shard, place
         self.done = False
@@ -374,12 +374,12 @@ class ShardRows:
         if self._ahead is not None:
             self._ahead.close()
 
-    def _items(self, place: Place) -> Iterator[tuple[Place, Batch, News]]:
+    def _items(self, place: ShardPlace) -> Iterator[tuple[ShardPlace, Batch, News]]:
         for number in range(place.cut, len(self._cuts)):
-            begin = Place(number, place.offset, place.line) if number == place.cut else Place(number)
+            begin = ShardPlace(number, place.offset, place.line) if number == place.cut else ShardPlace(number)
             for batch in self._read(number, Position(0, begin.offset, begin.line)):
                 yield begin, batch, self._names.news()
-                begin = Place(number, batch.end.offset, batch.end.line)
+                begin = ShardPlace(number, batch.end.offset, batch.end.line)
 
     def _read(self, number: int, start: Position) -> Iterator[Batch]:
         reading, settings, cut = self._reading, self._reading.settings, self._cuts[number]
@@ -400,7 +400,7 @@ class ShardRows:
         item = next(self._iterator, None)
         if item is None:
             self.done, self._batch = True, None
-            self.place = Place(len(self._cuts))
+            self.place = ShardPlace(len(self._cuts))
             return False
         self._begin, self._batch, news = item
         self.news.append(news)
@@ -432,7 +432,7 @@ class ShardRows:
             chosen[first:last] = True
             if last == len(batch):
                 end = batch.end
-                self._batch, self.place = None, Place(self._begin.cut, end.offset, end.line)
+                self._batch, self.place = None, ShardPlace(self._begin.cut, end.offset, end.line)
             else:
                 self.place = self._begin._replace(rows=self._begin.rows + last)
             if last > first or rejected:

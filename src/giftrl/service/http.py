@@ -181,6 +181,8 @@ class Http:
         self.requests = RequestStats()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # which servers take for a protocol that is not supported
+            raise NotImplementedError(scope["type"])
         begun, endpoint, status = perf_counter(), "other", 0
         try:
             try:

@@ -18,11 +18,11 @@ from giftrl.streams.names.tables import Sections
 from giftrl.training.certification import Rereading
 from giftrl.training.choose_loss import look, needs_labels
 from giftrl.training.settings import LabelValues, Settings
-from giftrl.training.weights_file import CONSTANT, Weights, read_weights, vw_hashes
+from giftrl.training.weights_file import CONSTANT_NAME, Weights, read_weights, vw_hashes
 
 Array = NDArray[np.float64]
 
-NUMBER = re.compile("[0-9]+")
+WHOLE_NUMBER = re.compile("[0-9]+")
 #: Names of the constant feature in files, unless a feature of the data has them.
 INTERCEPT_NAMES = ("intercept", "(intercept)")
 
@@ -193,7 +193,7 @@ def _slots(given: Weights, data: Rereading, names: list[str], places: Sequence[s
     slots = features.slots(names)[0].astype(np.int64)
     features.thaw()
     for k, name in enumerate(names):
-        if name == CONSTANT or (slots[k] < 0 and name in INTERCEPT_NAMES):
+        if name == CONSTANT_NAME or (slots[k] < 0 and name in INTERCEPT_NAMES):
             _require_constant(data, given.values[k], places[k])
             slots[k] = features.constant if data.settings.constant else -1
     return slots
@@ -206,17 +206,17 @@ def _require_constant(data: Rereading, values: Array, place: str) -> None:
 
 def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[str]:
     """The names; numbers plus 1 if numbers of the file count from 0 and numbers of the data from 1."""
-    features = [name for name in names if name != CONSTANT and name not in INTERCEPT_NAMES]
-    if "0" not in features or "0" in known or not all(map(NUMBER.fullmatch, [*features, *known])):
+    features = [name for name in names if name != CONSTANT_NAME and name not in INTERCEPT_NAMES]
+    if "0" not in features or "0" in known or not all(map(WHOLE_NUMBER.fullmatch, [*features, *known])):
         return names
     notes.append("the numbers of the weights count from 0 and those of the data from 1: 1 was added")
-    return [str(int(name) + 1) if NUMBER.fullmatch(name) else name for name in names]
+    return [str(int(name) + 1) if WHOLE_NUMBER.fullmatch(name) else name for name in names]
 
 
 def _names(data: Rereading) -> list[str]:
     """The names of all features of the data but the constant one."""
     names = (data.features.name(int(slot)) for slot in data.coordinates)
-    return [name for name in names if name is not None and name != CONSTANT]
+    return [name for name in names if name is not None and name != CONSTANT_NAME]
 
 
 def _names_in_order(given: Weights, data: Rereading, known: list[str], first: int | None) -> list[str]:
@@ -233,7 +233,7 @@ def _names_in_order(given: Weights, data: Rereading, known: list[str], first: in
         rule = f"has {count} weights, and the data has {len(columns)} columns of numbers"
         require(count == len(columns), "weights", given.path, rule, "give a weight for each, or --ignore columns")
         return columns
-    strange = next((name for name in known if not NUMBER.fullmatch(name)), None)
+    strange = next((name for name in known if not WHOLE_NUMBER.fullmatch(name)), None)
     if strange is not None:
         rule = f"has no names, and the features of the data have: {strange!r}"
         raise InvalidInput("weights", given.path, rule, f'give names, as in {{"{strange}": 0.5}}')

@@ -27,10 +27,10 @@ Array = NDArray[np.float64]
 Named = str | os.PathLike[str]
 #: A place in the file, the name of a feature, and its weight or its weights, which are not checked yet.
 Entry = tuple[str, str, Any]
-REMEDY = "write lines of a name and a weight, a JSON object, NumPy's coef and intercept, or VW's --invert_hash"
+WEIGHTS_REMEDY = "write lines of a name and a weight, a JSON object, NumPy's coef and intercept, or VW's --invert_hash"
 VW_REMEDY = "write it again with vw --readable_model or --invert_hash"
 #: The name of the constant feature.
-CONSTANT = "(constant)"
+CONSTANT_NAME = "(constant)"
 #: VW's number of its constant feature, before it is cut to the bits of the model.
 VW_CONSTANT = 11650396
 #: Lines of weights in VW's text, with and without the name of the feature.
@@ -82,7 +82,7 @@ def read_weights(path: Named) -> Weights:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise InvalidInput("weights", shown, "is neither text nor of NumPy", REMEDY) from None
+        raise InvalidInput("weights", shown, "is neither text nor of NumPy", WEIGHTS_REMEDY) from None
     if text.lstrip().startswith(("{", "[")):
         return _from_json(shown, text)
     if text.startswith("Version ") and "\n:" in text:
@@ -111,7 +111,7 @@ def _checked(path: str, entries: Iterable[Entry], **more: Any) -> Weights:
             row = [float(number) for number in (numbers if isinstance(numbers, list) else [numbers])]
         except (TypeError, ValueError):
             text = " ".join(map(str, numbers)) if isinstance(numbers, list) else str(numbers)
-            raise weights_error(place, f"the weight of {name!r} is no number: {text!r}", REMEDY) from None
+            raise weights_error(place, f"the weight of {name!r} is no number: {text!r}", WEIGHTS_REMEDY) from None
         if not row or not all(map(math.isfinite, row)):
             rule = f"the weight of {name!r} is not finite"
             raise weights_error(place, rule, "give the weights of a model that converged")
@@ -124,7 +124,7 @@ def _checked(path: str, entries: Iterable[Entry], **more: Any) -> Weights:
         rows[name] = row
         places.append(place)
     if not rows:
-        raise InvalidInput("weights", path, "holds no weights", REMEDY)
+        raise InvalidInput("weights", path, "holds no weights", WEIGHTS_REMEDY)
     return Weights(path, np.array(list(rows.values())), list(rows), places, **more)
 
 
@@ -137,7 +137,7 @@ def _from_lines(path: str, text: str) -> Weights:
                 continue
             name, *numbers = line.split("\t") if "\t" in line else line.split()
             if not numbers:
-                raise weights_error(f"{path}:{number}", f"there is no weight in {line!r}", REMEDY)
+                raise weights_error(f"{path}:{number}", f"there is no weight in {line!r}", WEIGHTS_REMEDY)
             yield f"{path}:{number}", name, numbers
 
     return _checked(path, entries())
@@ -147,7 +147,7 @@ def _from_json(path: str, text: str) -> Weights:
     try:
         pairs = json.loads(text, object_pairs_hook=lambda pairs: pairs)
     except (ValueError, RecursionError) as problem:
-        raise InvalidInput("weights", path, f"is no JSON ({problem})", REMEDY) from None
+        raise InvalidInput("weights", path, f"is no JSON ({problem})", WEIGHTS_REMEDY) from None
     if not text.lstrip().startswith("{"):
         raise InvalidInput("weights", path, "must be a JSON object of names and weights", 'write {"age": 0.5}')
     return _checked(path, ((path, name, value) for name, value in pairs))
@@ -311,7 +311,7 @@ def _from_hashes(header: VwHeader, several: bool) -> Weights:
 
 
 def _vw_name(name: str) -> str:
-    return CONSTANT if name == "Constant" else name
+    return CONSTANT_NAME if name == "Constant" else name
 
 
 def _by_class(entries: Iterable[Entry], classes: int) -> Iterable[Entry]:
@@ -353,7 +353,7 @@ def vw_hashes(names: list[str], bits: int) -> list[int]:
             space, feature = "", name
         if space not in seeds:
             seeds[space] = _vw_hash(space, 0)
-        hashes.append((VW_CONSTANT if name == CONSTANT else _vw_hash(feature, seeds[space])) & mask)
+        hashes.append((VW_CONSTANT if name == CONSTANT_NAME else _vw_hash(feature, seeds[space])) & mask)
     return hashes
 
 

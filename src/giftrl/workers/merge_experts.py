@@ -34,7 +34,7 @@ from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.state import NORM, SCALE, BlockColumns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import MergedFeatures, put_feature
-from giftrl.workers.pieces import ALONE, Piece, Share, stacked
+from giftrl.workers.pieces import ONE_THREAD, Piece, Share, stacked
 
 Array = NDArray[np.float64]
 
@@ -251,7 +251,7 @@ def rescaled_weights(learner: Any, x: Array, ratios: Array, norm: float) -> Arra
 
 
 def merge_experts(
-    learner: Any, base: Piece, workers: list[Piece], known: MergedFeatures, place: int, share: Share = ALONE
+    learner: Any, base: Piece, workers: list[Piece], known: MergedFeatures, place: int, share: Share = ONE_THREAD
 ) -> MergeInterval:
     """Both ends of the experts, and their offsets but for the coin's; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
@@ -285,7 +285,7 @@ def merge_experts(
 
 
 def blocks_of(
-    learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ALONE
+    learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ONE_THREAD
 ) -> NDArray[Any]:
     """The blocks of the merged features; see :func:`write_blocks`."""
     known, ends, places = merger.known, merger.ends.by_row(), learner.places

@@ -26,7 +26,7 @@ from giftrl.mixtures.state import (
     BlockColumns,
 )
 from giftrl.ops.scalar import clamp
-from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
+from giftrl.workers.pieces import ONE_THREAD, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
 #: A feature becomes dense if it is in half of the rows, and remains so down to this share of them.
@@ -135,7 +135,9 @@ def merge_records(
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> MergedFeatures:
+def merge_features(
+    learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ONE_THREAD
+) -> MergedFeatures:
     """Merge the features of all pieces; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])

@@ -29,8 +29,8 @@ from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import PartialMerge, blocks_of, merge_experts, scale_ratios, unit_of
 from giftrl.workers.merge_features import MergedFeatures, merge_features
 from giftrl.workers.merge_matrices import merge_matrix, merge_stack
-from giftrl.workers.pieces import ALONE, Piece, Share, added, always, mean, put, take, touched
-from giftrl.workers.step_size import GROUPS, Window, fit_steps, groups_of
+from giftrl.workers.pieces import ONE_THREAD, Piece, Share, added, always, mean, put, take, touched
+from giftrl.workers.step_size import FEATURE_GROUPS, Window, fit_steps, groups_of
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def first_steps(learner: Any) -> Array:
     if not isinstance(learner, Mixture):
         rule = "cannot be merged: only learners of beta='auto' can"
         raise Incompatible(f"{type(learner).__name__} {rule}. Use beta='auto', or one worker")
-    return np.ones((lanes(learner.grid) + 1, GROUPS))
+    return np.ones((lanes(learner.grid) + 1, FEATURE_GROUPS))
 
 
 class SharedState(NamedTuple):
@@ -74,7 +74,7 @@ class SharedState(NamedTuple):
         sums = None if learner.witnesses is None else WorkerSums.of_worker(learner.witnesses, features, first)
         return cls(take(learner, features), sums)
 
-    def begin(self, worker: Any, first: int, share: Share = ALONE) -> None:
+    def begin(self, worker: Any, first: int, share: Share = ONE_THREAD) -> None:
         """Let a worker begin a round with this state; ``first`` is the number of its first example."""
         put(worker, self.piece, share)
         if worker.witnesses is not None and self.sums is not None:
@@ -105,7 +105,7 @@ class MergedLearner:
         share: runs loops.
     """
 
-    def __init__(self, learner: Any, steps: Array | None = None, share: Share = ALONE) -> None:
+    def __init__(self, learner: Any, steps: Array | None = None, share: Share = ONE_THREAD) -> None:
         self.learner, self.steps, self.share = learner, steps, share
         self._first_steps = first_steps(learner)
         self._changed = np.zeros(learner.dimension, np.bool_)
@@ -161,7 +161,7 @@ class MergedLearner:
 
 
 def merge(
-    learner: Any, base: Piece, workers: list[Piece], window: Window | None, steps: Array, share: Share = ALONE
+    learner: Any, base: Piece, workers: list[Piece], window: Window | None, steps: Array, share: Share = ONE_THREAD
 ) -> tuple[Piece, Array]:
     """The merged state at the features of the pieces, and the steps.
 
@@ -185,7 +185,9 @@ def merge(
     return blended(learner, merger, steps, group, share)._replace(merges=base.merges + 1), steps
 
 
-def blended(learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ALONE) -> Piece:
+def blended(
+    learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ONE_THREAD
+) -> Piece:
     """The merged state with weights between the average (steps 0) and the sum (steps 1).
 
     ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
@@ -193,7 +195,7 @@ def blended(learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.
     return merger.piece._replace(x=blocks_of(learner, merger, steps, group, share))
 
 
-def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = ALONE) -> PartialMerge:
+def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = ONE_THREAD) -> PartialMerge:
     """Merge all but the weights of the experts; all pieces are of the same features."""
     constant, n = learner.constant, lanes(learner.grid)
     at = int(np.searchsorted(base.features, -1 if constant is None else constant))

@@ -47,7 +47,7 @@ class Share:
 
 
 #: No threads.
-ALONE = Share()
+ONE_THREAD = Share()
 
 
 def added(base: ArrayLike, *workers: ArrayLike) -> Any:
@@ -132,7 +132,7 @@ def take(learner: Any, features: NDArray[np.int64]) -> Piece:
     return take_all([learner], features)[0]
 
 
-def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ALONE) -> list[Piece]:
+def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ONE_THREAD) -> list[Piece]:
     """:func:`take` for several mixtures, whose pieces lie one behind the other in memory (:func:`stacked`)."""
     copies = {}
     for name in BY_FEATURE:
@@ -168,7 +168,7 @@ def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(arrays)
 
 
-def put(learner: Any, piece: Piece, share: Share = ALONE) -> None:
+def put(learner: Any, piece: Piece, share: Share = ONE_THREAD) -> None:
     """Write a piece into a mixture, whose other features stay as they are."""
     state: FeatureState = learner.features
 

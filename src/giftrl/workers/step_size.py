@@ -24,16 +24,16 @@ from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
 from giftrl.workers.merge_experts import MergeInterval, PartialMerge, unit_of
-from giftrl.workers.pieces import ALONE, Share
+from giftrl.workers.pieces import ONE_THREAD, Share
 
 Array = NDArray[np.float64]
 #: The groups end where a feature is in one of 4, 16, ... rows; the constant has a group of its own.
-OCTAVES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
-GROUPS = len(OCTAVES) + 2
+GROUP_OCTAVES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+FEATURE_GROUPS = len(GROUP_OCTAVES) + 2
 #: How often the steps are gone through, and how often each is improved.
 SWEEPS, SECANTS = 2, 4
 #: The price of a step: moving it by 1 costs half of this many units of loss.
-STIFFNESS = 4.0
+STEP_STIFFNESS = 4.0
 #: The steps are fitted to the first examples of the window if it has more scores.
 MAX_WINDOW_SCORES = 1 << 17
 #: A thread scores at least this many examples of a window.
@@ -137,10 +137,10 @@ def groups_of(merger: PartialMerge, constant: int | None) -> NDArray[np.int64]:
     """The group of each feature."""
     rows, total = merger.known.rows, merger.known.counts[ROWS]
     group = np.zeros(len(rows), np.int64)
-    for octave in OCTAVES:
+    for octave in GROUP_OCTAVES:
         group += rows < total * 2.0**-octave
     if constant is not None:
-        group[merger.piece.features == constant] = GROUPS - 1
+        group[merger.piece.features == constant] = FEATURE_GROUPS - 1
     return group
 
 
@@ -216,7 +216,12 @@ def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, f
 
 
 def fit_steps(
-    learner: Any, merger: PartialMerge, group: NDArray[np.int64], window: Window, previous: Array, share: Share = ALONE
+    learner: Any,
+    merger: PartialMerge,
+    group: NDArray[np.int64],
+    window: Window,
+    previous: Array,
+    share: Share = ONE_THREAD,
 ) -> Array:
     """The steps of each expert and group.
 
@@ -232,7 +237,7 @@ def fit_steps(
     n = min(len(window.labels), max(1, MAX_WINDOW_SCORES // scores))
     labels = learner._typed(window.labels[:n])
     weights = np.asarray(window.weights[:n], np.float64) if len(window.weights) else np.ones(n)
-    loss, stiff = learner.loss, STIFFNESS
+    loss, stiff = learner.loss, STEP_STIFFNESS
     if learner.classes is None:
         units = piece.mixing.units
         loss = Extended(loss, float(units[LOW]), float(units[HIGH]))
@@ -243,14 +248,17 @@ def fit_steps(
     scene = Scene(
         scores, where, known.record, ends.by_row(), group, state.x, state.record, coin, unit_of(learner, piece)
     )
-    p, d = np.empty((n, scores, experts)), np.empty((n * scores * GROUPS, experts))
+    p, d = np.empty((n, scores, experts)), np.empty((n * scores * FEATURE_GROUPS, experts))
     p[...] = ends.offsets[:experts].T + merger.offset
     score, dense = ready(score_window, learner.compiled), np.flatnonzero(known.dense)
     flat = p.reshape(n * scores, experts)
     share(
         lambda first, last: score(learner.grid, scene, dense, window.rows, flat, d, first, last), n, MIN_ROWS_PER_THREAD
     )
-    by_expert = np.ascontiguousarray(flat.T), np.ascontiguousarray(d.reshape(-1, GROUPS, experts).transpose(2, 1, 0))
+    by_expert = (
+        np.ascontiguousarray(flat.T),
+        np.ascontiguousarray(d.reshape(-1, FEATURE_GROUPS, experts).transpose(2, 1, 0)),
+    )
     steps, find = previous.copy(), ready(find_steps, learner.compiled)
 
     def task(first: int, last: int) -> None:
