@@ -31,8 +31,8 @@ def npz_twin(matrix, labels, weights) -> list:
 
 @pytest.mark.parametrize("layout_", ["dense", "fortran", "float32", "parts", "csr", "csc", "coo", "compressed", "int"])
 def test_npz_agrees_with_its_matrix(tmp_path, monkeypatch, layout_):
-    monkeypatch.setattr(npz, "MAX_PIECE_CELLS", 16)
-    monkeypatch.setattr(npz, "MAX_PIECE_ROWS", 7)
+    monkeypatch.setattr(npz, "MAX_NPZ_CELLS", 16)
+    monkeypatch.setattr(npz, "MAX_NPZ_ROWS", 7)
     rng = np.random.default_rng(0)
     matrix = np.where(rng.random((50, 6)) < 0.4, rng.integers(-5, 6, (50, 6)), 0).astype(np.float64)
     y, h = rng.integers(0, 2, 50).astype(np.float64), rng.integers(1, 4, 50).astype(np.float64)

@@ -241,7 +241,7 @@ def test_groups(compiled):
 
 
 def test_groups_that_are_forgotten_keep_their_codes(monkeypatch):
-    monkeypatch.setattr("giftrl.streams.text.parser.MOST_GROUPS", 10)
+    monkeypatch.setattr("giftrl.streams.text.parser.MAX_KNOWN_GROUPS", 10)
     parser = VwText(Hashing(18), Interactions([("n3", "n300")]))
     for _ in range(2):
         batch = parser.parse(b"1" + b"".join(b" |n%d x" % k for k in range(400)), "test", Position())

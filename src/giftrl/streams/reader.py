@@ -100,7 +100,7 @@ WITH_NGRAMS = ("vw", "arrow")
 #: Formats whose blocks can be parsed in any order.
 BY_BLOCK = ("libsvm", "vw")
 #: How many threads parse at most: a learner takes in no more than a few of them deliver.
-MOST_THREADS = 4
+MAX_PARSER_THREADS = 4
 
 
 @dataclass(eq=False)
@@ -213,7 +213,7 @@ class Parsing:
         coordinate. A stream that is no file may be slow, and its blocks are not to wait for later ones.
         """
         plain = self.interactions is None and self.ngrams is None and isinstance(self.features, Hashing)
-        threads = min(cores(), MOST_THREADS) if self.threads is None else self.threads
+        threads = min(cores(), MAX_PARSER_THREADS) if self.threads is None else self.threads
         if threads == 1 or format_ not in BY_BLOCK or not plain or stream.total is None:
             return []
         if format_ not in self._by_block:

@@ -17,7 +17,7 @@ ALL = ":"
 #: Between the names of features, in the name of their product.
 SEPARATOR = " \u00d7 "
 #: How many choices of groups the products of three or more factors may have.
-MOST_CHOICES = 1 << 16
+MAX_GROUP_CHOICES = 1 << 16
 
 
 class Interactions:
@@ -72,8 +72,8 @@ class Interactions:
         for given in self.products:
             choices = [[number for matched, number in self._codes.items() if term in matched] for term in given]
             if len(given) > 2:
-                fits = math.prod(map(len, choices)) <= MOST_CHOICES
-                rule = f"must not stand for more than {MOST_CHOICES} choices of groups"
+                fits = math.prod(map(len, choices)) <= MAX_GROUP_CHOICES
+                rule = f"must not stand for more than {MAX_GROUP_CHOICES} choices of groups"
                 require(fits, "products", given, rule, "use fewer or shorter products")
             for numbers in product(*choices):
                 if new not in numbers:

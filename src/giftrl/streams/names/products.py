@@ -35,14 +35,14 @@ class GroupedEntries(NamedTuple):
     indptr: NDArray[np.int64]
 
 
-class Wanted(NamedTuple):
+class WantedProducts(NamedTuple):
     """The products to add, as arrays of :class:`giftrl.streams.names.interactions.Interactions`."""
 
     allowed: NDArray[np.uint8]  # of two factors
     patterns: NDArray[np.uint8]  # of more
 
 
-class Made(NamedTuple):
+class ProductBuffers(NamedTuple):
     """Buffers for rows with their products.
 
     A factor is given by its coordinate. The factors of a product are sorted; -1 stands behind those of a short one.
@@ -53,9 +53,7 @@ class Made(NamedTuple):
     indptr: NDArray[np.int64]
     factors: NDArray[np.int32]  # of each product, for a dictionary; no rows for hashed names
     mask: np.uint64  # the last coordinate of hashed names; 0 for a dictionary
-    seen: NDArray[
-        np.uint8
-    ]  # of hashed names: a bit for each coordinate that has a product; empty if it does not matter
+    seen: NDArray[np.uint8]  # a bit for each hashed coordinate that has a product; empty if it does not matter
     news: NDArray[np.int32]  # the coordinate and the factors of each product that is the first at its coordinate
 
 
@@ -271,7 +269,7 @@ class _Products:
         self._frozen = self.features.frozen
 
     def slots(self, factors: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The coordinates of products, by their factors as :class:`Made` has them."""
+        """The coordinates of products, by their factors as :class:`ProductBuffers` has them."""
         if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > MAX_UNKNOWN_PRODUCTS):
             self._clear()
         count, width = factors.shape
@@ -309,7 +307,7 @@ class Crossing:
         self, batch: Batch, piece: int = MAX_PRODUCTS_PER_BATCH, most: int = MAX_PRODUCTS_PER_ROW
     ) -> Iterator[Crossed]:
         """The rows of a batch with their products, in pieces that fit into memory; all have the batch's ``end``."""
-        wanted = Wanted(self.interactions.allowed, self.interactions.patterns)
+        wanted = WantedProducts(self.interactions.allowed, self.interactions.patterns)
         counts = np.empty(len(batch), np.int64)
         entries = GroupedEntries(batch.data, batch.indices, batch.groups, batch.indptr)
         ready(count_products, self.compiled)(entries, wanted, counts)
@@ -331,7 +329,7 @@ class Crossing:
             first, bad = last, bad[len(here) :]
 
     def _piece(
-        self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], wanted: Wanted,
+        self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], wanted: WantedProducts,
         bad: list[tuple[int, str, str]],
     ) -> tuple[Batch, list[tuple[int, str, str]]]:  # fmt: skip
         begin, end = batch.indptr[first], batch.indptr[last]
@@ -352,12 +350,12 @@ class Crossing:
         return made, bad
 
     def _crossed(
-        self, entries: GroupedEntries, wanted: Wanted, size: int
+        self, entries: GroupedEntries, wanted: WantedProducts, size: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
         """Rows with their products, which are so many entries in all."""
         features, width = self.features, self.interactions.width
         nothing, none = np.empty(0, np.uint8), np.empty((0, width), np.int32)
-        made = Made(
+        made = ProductBuffers(
             np.empty(size), np.empty(size, np.int32), np.empty(len(entries.indptr), np.int64), none, np.uint64(0),
             nothing, np.empty((0, width + 1), np.int32),
         )  # fmt: skip

@@ -19,8 +19,8 @@ from giftrl.streams.tables.types import flat_arrays, flat_types, infer_column, i
 # Parquet and Arrow IPC files as record batches of a bounded size, from any row on.
 
 #: The most rows, and about the most cells, of a piece.
-MAX_PIECE_ROWS = 1 << 16
-MAX_PIECE_CELLS = 1 << 20
+MAX_ARROW_ROWS = 1 << 16
+MAX_ARROW_CELLS = 1 << 20
 READ_BUFFER_BYTES = 1 << 20
 IPC_FILE = b"ARROW1\0\0"
 
@@ -171,7 +171,7 @@ def require_valid(batch: Any, source: str, row: int = 0) -> None:
 
 
 def _rows_at_once(columns: int) -> int:
-    return max(64, min(MAX_PIECE_ROWS, MAX_PIECE_CELLS // max(1, columns)))
+    return max(64, min(MAX_ARROW_ROWS, MAX_ARROW_CELLS // max(1, columns)))
 
 
 class _Readable:

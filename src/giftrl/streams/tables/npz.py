@@ -18,8 +18,8 @@ from giftrl.streams.tables.table_rows import Bad, finished
 from giftrl.system import physical_memory
 
 #: The most rows, and about the most numbers, of a batch.
-MAX_PIECE_ROWS = 1 << 16
-MAX_PIECE_CELLS = 1 << 20
+MAX_NPZ_ROWS = 1 << 16
+MAX_NPZ_CELLS = 1 << 20
 LABEL_ARRAYS = ("y", "labels", "label", "target")
 WEIGHT_ARRAYS = ("weights", "weight", "sample_weight")
 MATRIX_ARRAYS = ("X", "x")
@@ -91,11 +91,11 @@ class NpzMatrix:
         row = start.offset
         while row < rows:
             if isinstance(matrix, np.ndarray):
-                fit = MAX_PIECE_CELLS // max(1, columns)
+                fit = MAX_NPZ_CELLS // max(1, columns)
             else:
-                limit = int(matrix.indptr[row]) + MAX_PIECE_CELLS
+                limit = int(matrix.indptr[row]) + MAX_NPZ_CELLS
                 fit = int(np.searchsorted(matrix.indptr, limit, side="right")) - 1 - row
-            count = min(MAX_PIECE_ROWS - row % MAX_PIECE_ROWS, max(1, fit))
+            count = min(MAX_NPZ_ROWS - row % MAX_NPZ_ROWS, max(1, fit))
             batch = self._batch(table, row, min(rows, row + count), source, start.source)
             row = batch.end.offset
             self.fraction = row / rows

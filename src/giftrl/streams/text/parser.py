@@ -20,7 +20,7 @@ from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.scan import NO_WORDS, Fault, rejected, word_table
 
 #: How many names of groups are known before they are forgotten.
-MOST_GROUPS = 1 << 16
+MAX_KNOWN_GROUPS = 1 << 16
 
 
 class TextRows(NamedTuple):
@@ -136,7 +136,7 @@ class GroupCodes:
 
     def of(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The numbers of groups, given by where their names are in a text."""
-        if self._groups.dimension > MOST_GROUPS:
+        if self._groups.dimension > MAX_KNOWN_GROUPS:
             self._clear()
         places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
         new = [str(self._groups.name(k)) for k in range(len(self._known), self._groups.dimension)]
