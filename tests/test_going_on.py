@@ -6,7 +6,7 @@ import pytest
 from giftrl.kernels import LinearLearner
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
-from giftrl.streams.sources.source import find_sources
+from giftrl.streams.source import find_sources
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from giftrl.training.checkpoint import InputDigests
 from giftrl.training.model import pack, unpack

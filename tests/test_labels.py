@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from giftrl.errors import BadRow, GiftrlError, InvalidInput
 from giftrl.streams import Columns, Dictionary, Reader
+from giftrl.streams.batch import LabelNames
 from giftrl.streams.first_labels import first_labels
-from giftrl.streams.label_names import LabelNames
 from giftrl.training import LinearModel, Settings
 from giftrl.training.choose_loss import choose_target, distinct, look, names_where_text
 from tests.commands import giftrl

@@ -19,9 +19,8 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable, RecordBatches
-from giftrl.streams.tables.converted import ConvertedWriter
+from giftrl.streams.source import Source, Stream
+from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter, RecordBatches
 from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows
 

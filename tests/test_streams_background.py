@@ -11,8 +11,7 @@ import pytest
 from giftrl.errors import InvalidInput
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing, restore
-from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import Prefetch
+from giftrl.streams.reader import Prefetch, Reader
 from tests.stream_rows import named_rows
 
 

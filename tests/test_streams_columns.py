@@ -16,7 +16,7 @@ from giftrl.errors import BadSource, InvalidInput, UnknownName
 from giftrl.streams.columns import Columns, Schema, decide
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.source import Source, Stream
 from giftrl.streams.tables.csv import CsvBlocks, CsvText, find_delimiter, layout
 from giftrl.streams.tables.csv_fallback import Dialect
 from tests.stream_rows import named_rows
@@ -147,7 +147,7 @@ def test_csv_agrees_with_the_csv_module(table, delimiter, quoting, ending, mark,
 
 @given(table=tables(), size=st.integers(1, 60))
 def test_csv_in_plain_python_and_in_blocks_is_the_same(tmp_path_factory, table, size):
-    from giftrl.streams.sources.line_blocks import LineBlocks
+    from giftrl.streams.line_blocks import LineBlocks
 
     names, kinds, rows = table
     sink = io.StringIO(newline="")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadSource
-from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
+from giftrl.streams.source import FORMATS, HEAD_BYTES, detect
 
 
 def arrow_head(kind: str) -> bytes:

@@ -12,7 +12,7 @@ from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import SEPARATOR, Interactions, Ngrams
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.converted import ConvertedWriter
+from giftrl.streams.tables.arrow import ConvertedWriter
 from giftrl.streams.text.vw import VwText
 from tests.commands import giftrl
 from tests.stream_rows import named_rows, vowpal_wabbit

@@ -9,7 +9,7 @@ from scipy import sparse
 from giftrl.errors import BadSource
 from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary
-from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.source import Source, Stream
 from giftrl.streams.tables import npz
 from giftrl.streams.tables.npz import NpzMatrix
 from tests.stream_rows import named_rows

@@ -18,7 +18,7 @@ from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.converted import ConvertedWriter
+from giftrl.streams.tables.arrow import ConvertedWriter
 from tests.stream_rows import TEXTS, named_rows, read, signs, until_bad
 
 

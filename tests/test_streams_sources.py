@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput
+from giftrl.streams import line_blocks as lines_module
 from giftrl.streams.batch import Position
-from giftrl.streams.sources import line_blocks as lines_module
-from giftrl.streams.sources.decompress import codec_of
-from giftrl.streams.sources.line_blocks import LineBlocks
-from giftrl.streams.sources.source import Source, Stream, find_sources
+from giftrl.streams.line_blocks import LineBlocks
+from giftrl.streams.source import Source, Stream, codec_of, find_sources
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -222,8 +221,8 @@ def test_a_long_line_is_not_kept(tmp_path):
     code = (
         "import re, sys\n"
         "from pathlib import Path\n"
-        "from giftrl.streams.sources.source import Source, Stream\n"
-        "from giftrl.streams.sources.line_blocks import LineBlocks\n"
+        "from giftrl.streams.source import Source, Stream\n"
+        "from giftrl.streams.line_blocks import LineBlocks\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(Source('x', Path(sys.argv[1]))) as stream:\n"
         "    blocks = list(LineBlocks(stream, Position(), max_line=1 << 24))\n"
@@ -304,8 +303,8 @@ def test_a_named_pipe(tmp_path):
 
 def test_standard_input(tmp_path, monkeypatch):
     code = (
-        "from giftrl.streams.sources.source import Stream, find_sources\n"
-        "from giftrl.streams.sources.line_blocks import LineBlocks\n"
+        "from giftrl.streams.source import Stream, find_sources\n"
+        "from giftrl.streams.line_blocks import LineBlocks\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(find_sources('-')[0]) as stream:\n"
         "    blocks = LineBlocks(stream, Position(0, 4, 2))\n"

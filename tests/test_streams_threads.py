@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from giftrl.errors import BadRow, BadSource
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import ordered_map
-from giftrl.streams.sources.source import Source
+from giftrl.streams.reader import Reader, ordered_map
+from giftrl.streams.source import Source
 
 WORDS = st.sampled_from([f"w{i}" for i in range(40)])
 ROWS = {

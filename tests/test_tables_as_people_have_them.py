@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.samples import SAMPLES
-from giftrl.streams.columns import Columns, Kind, Schema
-from giftrl.streams.infer_columns import infer_from_numbers, infer_from_texts
+from giftrl.streams.columns import Columns, Kind, Schema, infer_from_numbers, infer_from_texts
 from giftrl.streams.names.dates import WEEKDAYS, moment
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.objects import words_of

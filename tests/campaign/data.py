@@ -8,8 +8,7 @@ import lzma
 import numpy as np
 
 from giftrl.cli.commands import COMMANDS
-from giftrl.streams.formats import FORMATS
-from giftrl.streams.sources.decompress import CODECS, zstd
+from giftrl.streams.source import CODECS, FORMATS, zstd
 
 N, D = 40, 5
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from giftrl.streams.formats import FORMATS, TEXT_FORMATS
+from giftrl.streams.source import FORMATS, TEXT_FORMATS
 from tests.campaign.data import PACKERS, QUICK
 from tests.campaign.harness import LENGTH, contents, counted, one_sentence, restore
 

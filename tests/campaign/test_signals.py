@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from giftrl.streams.formats import FORMATS
+from giftrl.streams.source import FORMATS
 from tests.campaign.conftest import SIGNALS
 from tests.campaign.data import EXAMPLES, PACKERS, QUICK, TIMED, WRITERS, examples, write_all
 from tests.campaign.harness import LENGTH, Commands, contents, counted, orderly, restore

@@ -62,7 +62,7 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
     Sources under "data" may be globs and directories.
     """
-    from giftrl.streams.sources.source import find_sources
+    from giftrl.streams.source import find_sources
 
     if "data" in read:
         files = ["-" if source.path is None else str(source.path) for source in find_sources(read["data"])]
@@ -133,7 +133,7 @@ def label_list(
 
     They are one record of CSV, so that a name with a comma can be given in double quotes.
     """
-    from giftrl.streams.label_names import is_exact
+    from giftrl.streams.batch import is_exact
 
     if value is None:
         return None

@@ -77,7 +77,7 @@ def predict_command(
         standard_output,
     )
     from giftrl.config.predictor import link_of
-    from giftrl.streams.label_names import listed
+    from giftrl.streams.batch import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
     from giftrl.training.predictions import Audit, Evaluation, lines_of, shown

@@ -24,7 +24,7 @@ from giftrl.cli.terminal import (
 )
 from giftrl.errors import InvalidInput, between, require
 from giftrl.files import Output, check_outputs
-from giftrl.streams.sources.source import find_sources, is_url, require_files
+from giftrl.streams.source import find_sources, is_url, require_files
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from giftrl.training.checkpoint import require_no_checkpoint
 from giftrl.training.choose_loss import chosen_by_rows, look, placeholder_target

@@ -53,13 +53,13 @@ def convert_command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
+    from giftrl.streams.batch import LabelNames, listed
     from giftrl.streams.first_labels import first_labels
-    from giftrl.streams.label_names import LabelNames, listed
     from giftrl.streams.names.features import Dictionary
     from giftrl.streams.names.hashing import Hashing
     from giftrl.streams.names.interactions import Interactions, Ngrams
     from giftrl.streams.reader import Reader
-    from giftrl.streams.tables.converted import ConvertedWriter
+    from giftrl.streams.tables.arrow import ConvertedWriter
     from giftrl.training.choose_loss import names_where_text
 
     begun = time.perf_counter()

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, Refused, render
 from giftrl.service.request_limits import Limits
 from giftrl.streams.batch import Batch, Rejected
-from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
-from giftrl.streams.sources.line_blocks import BOM
-from giftrl.streams.sources.source import Source
+from giftrl.streams.line_blocks import BOM
+from giftrl.streams.source import FORMATS, HEAD_BYTES, Source, detect
 
 BODY_FORMATS = ("json", "libsvm", "vw", "arrow")
 #: Formats by content type; for any other content type the first bytes decide.

@@ -29,9 +29,8 @@ from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder, Followed, require_name
 from giftrl.service.writer import LEARN, NOTE, Job
-from giftrl.streams.formats import HEAD_BYTES, detect
-from giftrl.streams.sources.line_blocks import MAX_LINE
-from giftrl.streams.sources.source import STANDARD_INPUT
+from giftrl.streams.line_blocks import MAX_LINE
+from giftrl.streams.source import HEAD_BYTES, STANDARD_INPUT, detect
 
 log = logging.getLogger("giftrl.service")
 

@@ -37,7 +37,7 @@ from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.features import News
 from giftrl.streams.names.objects import BadValue, count_strings
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import Source
+from giftrl.streams.source import Source
 from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel, as_rows
 

@@ -26,9 +26,9 @@ from giftrl.service.bodies import (
     row_ranges,
 )  # fmt: skip
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
+from giftrl.streams.batch import LabelNames
 from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
-from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.choose_loss import AUTO, Target, choose_target, chosen_by_rows, placeholder_target

@@ -5,14 +5,12 @@ from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource, GiftrlError
 from giftrl.files import is_stream
-from giftrl.streams.batch import Position, Rejected
+from giftrl.streams.batch import CollectedLabels, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
-from giftrl.streams.label_names import CollectedLabels
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Parsing
-from giftrl.streams.sources.source import Source, Stream, find_sources
+from giftrl.streams.source import HEAD_BYTES, TEXT_FORMATS, Source, Stream, detect, find_sources
 
 #: How many rows and how many bytes to read at most, and how many bytes of text at a time.
 MAX_ROWS, MAX_BYTES = 10_000, 1 << 26
@@ -122,8 +120,7 @@ def _first_rows(stream: Stream, asked: str | None, columns: Columns, schema: Sch
     if format_ in TEXT_FORMATS or piped or stream.compression is not None:
         source = Source(source.name, opener=lambda: peeked)
     if format_ == "arrow":
-        from giftrl.streams.tables.arrow import RecordBatches
-        from giftrl.streams.tables.converted import first_converted_labels, is_converted
+        from giftrl.streams.tables.arrow import RecordBatches, first_converted_labels, is_converted
 
         with Stream(source) as beginning:
             stored = RecordBatches(beginning, format_)

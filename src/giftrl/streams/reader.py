@@ -5,9 +5,14 @@ import contextlib
 import functools
 import json
 import os
+import queue
+import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +21,14 @@ from giftrl.compiled.compiler import ready
 from giftrl.errors import BadRow, Hint, Message, UnknownName, require
 from giftrl.files import Output
 from giftrl.kernels.prepare import prepare_rows
-from giftrl.streams.batch import Batch, Position, Rejected, keep_rows
+from giftrl.streams.batch import Batch, LabelNames, Position, Rejected, keep_rows
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import FORMATS, HEAD_BYTES, TEXT_FORMATS, detect
-from giftrl.streams.label_names import LabelNames
+from giftrl.streams.line_blocks import BLOCK_BYTES, MAX_LINE, Block, LineBlocks
 from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions, Ngrams, no_order
 from giftrl.streams.names.products import Crossing
-from giftrl.streams.sources.line_blocks import BLOCK_BYTES, MAX_LINE, Block, LineBlocks
-from giftrl.streams.sources.prefetch import Prefetch, ordered_map
-from giftrl.streams.sources.source import Named, Source, Stream, find_sources
+from giftrl.streams.source import FORMATS, HEAD_BYTES, TEXT_FORMATS, Named, Source, Stream, detect, find_sources
 from giftrl.system import cores
 
 
@@ -147,7 +149,7 @@ class Parsing:
     """The parsers of all formats, made when they are needed, and the schema of tables."""
 
     features: Features  # what turns names into coordinates
-    format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
+    format: str | None = None  # one of :data:`giftrl.streams.source.FORMATS`; None to find it for each source
     columns: Columns = field(default_factory=Columns)  # what the user said about tables
     schema: Schema | None = None  # what columns are for, if that is known
     interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
@@ -422,7 +424,7 @@ class Reader:
         """Turn to other sources; parsers and the schema of tables stay.
 
         >>> from giftrl.streams.names.hashing import Hashing
-        >>> from giftrl.streams.sources.source import Source
+        >>> from giftrl.streams.source import Source
         >>> reader = Reader(Source("first", data=b"1 3:1\\n"), Hashing(4), background=False)
         >>> [len(batch) for batch in reader], [len(batch) for batch in reader.over(Source("next", data=b"1 |a x\\n"))]
         ([1], [1])
@@ -585,3 +587,103 @@ def _without(batch: Batch, wrong: NDArray[np.bool_], bad: list[Rejected]) -> Bat
     """A batch without rows that are rejected."""
     rejected = sorted([*batch.rejected, *bad], key=lambda row: row.line)
     return replace(keep_rows(batch, ~wrong), rejected=tuple(rejected))
+
+
+# Work ahead: a thread makes the next items while the last one is used.
+
+T = TypeVar("T")
+
+#: How often a thread that waits for its items to be taken checks whether it is still wanted, in seconds.
+POLL_SECONDS = 0.1
+#: How long to wait for a thread to end; one that waits for standard input may not.
+JOIN_SECONDS = 1.0
+
+
+class Prefetch:
+    """Runs an iterator in a thread, ``depth`` items ahead, and raises in the loop over the items what it raises.
+
+    Leaving the loop in any way ends the thread.
+    """
+
+    def __init__(self, items: Iterator[T], depth: int = 2) -> None:
+        self._items = items
+        self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
+        self._unwanted = threading.Event()
+        self._begun, self._ended = False, threading.Event()
+
+    def _put(self, item: Any, problem: BaseException | None) -> None:
+        while not self._unwanted.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put((item, problem), timeout=POLL_SECONDS)
+                return
+
+    def _work(self) -> None:
+        try:
+            while not self._unwanted.is_set():
+                self._put(next(self._items), None)
+        except BaseException as problem:  # the end, too: whatever it is, it is raised in the loop over the items
+            self._put(None, problem)
+        finally:
+            if isinstance(self._items, Generator):
+                self._items.close()
+            self._ended.set()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._begun = True
+        threading.Thread(target=self._work, name="giftrl-reader", daemon=True).start()
+        try:
+            while True:
+                item, problem = self._queue.get()
+                if isinstance(problem, StopIteration):
+                    return
+                if problem is not None:
+                    raise problem
+                yield item
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._unwanted.set()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        if self._begun:
+            # A signal may have come while the thread was being started, and then it cannot be joined.
+            self._ended.wait(JOIN_SECONDS)
+
+
+R = TypeVar("R")
+
+
+def ordered_map(items: Iterable[T], workers: Sequence[Callable[[T], R]]) -> Iterator[R]:
+    """The results of all items, in order; item k is for worker k modulo their number, and each has a thread.
+
+    So a worker gets its items in order, and what it does with them depends on nothing that another one does. What
+    ``items`` raises is raised after the results of all items before.
+
+    >>> list(ordered_map(range(5), [lambda k: ("even", k), lambda k: ("odd", k)]))
+    [('even', 0), ('odd', 1), ('even', 2), ('odd', 3), ('even', 4)]
+    """
+    waiting: deque[Future[R]] = deque()
+    problem: Exception | None = None
+    source = iter(items)
+    with ExitStack() as opened:
+        pools = [ThreadPoolExecutor(1, "giftrl-parser") for _ in workers]
+        for pool in pools:
+            opened.callback(pool.shutdown, cancel_futures=True)
+        for k in range(1 << 62):
+            try:
+                item = next(source)
+            except StopIteration:
+                break
+            except Exception as found:
+                problem = found
+                break
+            waiting.append(pools[k % len(pools)].submit(workers[k % len(pools)], item))
+            if len(waiting) > len(pools):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    if problem is not None:
+        raise problem

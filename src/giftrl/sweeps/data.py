@@ -13,8 +13,8 @@ from giftrl import losses
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import unit_rows
+from giftrl.streams.batch import listed
 from giftrl.streams.first_labels import FirstLabels, first_labels
-from giftrl.streams.label_names import listed
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
 from giftrl.training.choose_loss import names_where_text

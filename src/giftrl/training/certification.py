@@ -20,7 +20,7 @@ from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Features
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import find_sources
+from giftrl.streams.source import find_sources
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 

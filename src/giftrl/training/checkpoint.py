@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, ModelFileError, between, require
 from giftrl.files import FileDigest, find_written, go_back
 from giftrl.streams.batch import Position
-from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
-from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.source import HEAD_BYTES, TEXT_FORMATS, Source, Stream, detect
 
 
 class Checkpoint(NamedTuple):
@@ -107,7 +106,7 @@ class InputDigests:
     any other file counts whole.
 
     Args:
-        sources: from :func:`giftrl.streams.sources.source.find_sources`.
+        sources: from :func:`giftrl.streams.source.find_sources`.
         format: of the sources; None to detect it.
 
     >>> import hashlib, tempfile

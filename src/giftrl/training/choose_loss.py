@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from giftrl.config.class_labels import takes_signs
 from giftrl.errors import BadRow, BadSource, Given, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
+from giftrl.streams.batch import LabelNames, is_exact, listed
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import first_labels
-from giftrl.streams.label_names import LabelNames, is_exact, listed
-from giftrl.streams.sources.source import Stream, find_sources
+from giftrl.streams.source import Stream, find_sources
 from giftrl.streams.tables.csv_fallback import NUMBER_PATTERN
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 

@@ -17,7 +17,7 @@ from giftrl.config.upgrade import settings_of_now
 from giftrl.errors import SKIP_HINT, Given, Hint, InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
-from giftrl.streams.label_names import MAX_EXACT_INTEGER, LabelNames, listed
+from giftrl.streams.batch import MAX_EXACT_INTEGER, LabelNames, listed
 
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)

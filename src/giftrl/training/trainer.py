@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from giftrl.config.predictor import clip_as_in_training
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.files import FileDigest, Output, unfinished
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Batch, LabelNames, Position
 from giftrl.streams.columns import Columns
-from giftrl.streams.label_names import LabelNames
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import Source, Stream, find_sources, require_files
+from giftrl.streams.source import Source, Stream, find_sources, require_files
 from giftrl.training.checkpoint import (
     Checkpoint,
     InputDigests,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from giftrl.streams.label_names import LabelNames
+from giftrl.streams.batch import LabelNames
 from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, moment
 
 FEATURES_KEY, WEIGHT_KEY, TAG_KEY = "features", "weight", "tag"

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, Message
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide
-from giftrl.streams.infer_columns import remarks, unasked
+from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide, remarks, unasked
+from giftrl.streams.line_blocks import BOM, as_block
 from giftrl.streams.names.dates import moment
-from giftrl.streams.sources.line_blocks import BOM, as_block
 from giftrl.streams.tables.csv_fallback import (  # fmt: skip
     MAX_QUOTED_BYTES,
     NUMBER_PATTERN,
@@ -28,8 +27,7 @@ from giftrl.streams.tables.csv_fallback import (  # fmt: skip
     why_unreadable,
     why_unusable,
 )
-from giftrl.streams.tables.table_rows import Column, TableRows
-from giftrl.streams.tables.types import infer_column
+from giftrl.streams.tables.table_rows import Column, TableRows, infer_column
 
 # Blocks of CSV as columns of numbers and text, read by PyArrow, or by Python's ``csv`` if quotes are out of place.
 

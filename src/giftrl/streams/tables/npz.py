@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
-from giftrl.streams.batch import Batch, Position, merge
-from giftrl.streams.label_names import LabelNames, listed
+from giftrl.streams.batch import Batch, LabelNames, Position, listed, merge
 from giftrl.streams.names.features import Features
-from giftrl.streams.sources.source import Stream
+from giftrl.streams.source import Stream
 from giftrl.streams.tables.table_rows import Bad, finished
 from giftrl.system import physical_memory
 

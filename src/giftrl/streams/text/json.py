@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import Message
-from giftrl.streams.batch import Position, Rejected
-from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema
-from giftrl.streams.infer_columns import infer_from_values, remarks
-from giftrl.streams.label_names import LabelNames
+from giftrl.streams.batch import LabelNames, Position, Rejected
+from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, infer_from_values, remarks
+from giftrl.streams.line_blocks import BOM, count_lines
 from giftrl.streams.names.dates import WEEKDAYS, moments_in
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
@@ -41,7 +40,6 @@ from giftrl.streams.names.objects import (
     words_of,
 )
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.line_blocks import BOM, count_lines
 from giftrl.streams.text.numbers import byte, digit, number
 from giftrl.streams.text.parser import A, Content, TextEntries, TextParser, TextRows, add_row, make_arrays, scan
 from giftrl.streams.text.scan import (

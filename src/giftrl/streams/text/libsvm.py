@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
-from giftrl.streams.sources.line_blocks import count_lines
+from giftrl.streams.line_blocks import count_lines
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
 from giftrl.streams.text.parser import Content, TextParser, TextRows, add_row, make_arrays, scan
 from giftrl.streams.text.scan import (

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.streams.batch import Batch, Position, Rejected, keep_rows, merge, overflowed
-from giftrl.streams.label_names import LabelNames
+from giftrl.streams.batch import Batch, LabelNames, Position, Rejected, keep_rows, merge, overflowed
+from giftrl.streams.line_blocks import BOM, as_block
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.line_blocks import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.scan import NO_WORDS, Fault, rejected, word_table
 

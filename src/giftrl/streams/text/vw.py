@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.streams.batch import Position
-from giftrl.streams.label_names import LabelNames
+from giftrl.streams.batch import LabelNames, Position
+from giftrl.streams.line_blocks import count_lines
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions, NamedEntries, Ngrams, with_ngrams
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.line_blocks import count_lines
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
 from giftrl.streams.text.parser import (
     Content,

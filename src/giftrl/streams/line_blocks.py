@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.streams.batch import Position, Rejected
-from giftrl.streams.sources.source import Stream
+from giftrl.streams.source import Stream
 
 BLOCK_BYTES = 1 << 22
 MAX_LINE = 1 << 28

@@ -1,18 +1,20 @@
 """Sources of rows: files, globs, directories and standard input, compressed or not."""
 
+import bz2
 import glob
 import io
+import lzma
 import os
 import re
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.errors import BadSource, Given, InvalidInput, require
 from giftrl.files import is_stream
-from giftrl.streams.sources.decompress import PIECE_BYTES, Broken, codec_of, decompressed
 
 STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -289,3 +291,223 @@ def _standard_input() -> Any:
         return io.FileIO(sys.stdin.fileno(), closefd=False)
     except (OSError, AttributeError, ValueError):
         return sys.stdin.buffer
+
+
+# Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes.
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+#: How many bytes are read, or made, at a time. Small, since what a decoder made in a call that fails is lost.
+PIECE_BYTES = 1 << 16
+#: xz files may ask for up to 4 GB before the first byte; ``xz -9`` needs 65 MB.
+XZ_MEMORY = 1 << 29
+
+
+class Broken(Exception):
+    """Compressed data that ends too early or makes no sense; all that was made before has been handed over."""
+
+
+class _Gzip:
+    """zlib behind the interface of the other decoders."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        made = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+        # Output that filled the buffer may have more behind it, even if all input has been taken.
+        self.needs_input = not self._decoder.unconsumed_tail and len(made) < max_length
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._decoder, name)  # eof and unused_data
+
+
+class Codec(NamedTuple):
+    """A way to compress: its name, how members of its files begin, how to make a decoder, and what decoders raise."""
+
+    name: str
+    magic: tuple[bytes, ...]
+    decoder: Callable[[], Any]
+    errors: tuple[type[Exception], ...]
+
+
+CODECS = (
+    Codec("gzip", (b"\x1f\x8b",), _Gzip, (zlib.error,)),
+    # zstd has frames to be skipped, with 16 magic numbers.
+    Codec(
+        "zstd",
+        (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))),
+        zstd.ZstdDecompressor,
+        (zstd.ZstdError,),
+    ),
+    Codec("xz", (b"\xfd7zXZ\0",), lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), (lzma.LZMAError, MemoryError)),
+    # After "BZh" and a digit: a block of data, or the end. Three letters alone could be text.
+    Codec(
+        "bz2",
+        tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+        bz2.BZ2Decompressor,
+        (OSError, ValueError),
+    ),
+)
+
+
+def codec_of(head: bytes) -> Codec | None:
+    """The codec of compressed bytes, by their beginning."""
+    return next((codec for codec in CODECS if head.startswith(codec.magic)), None)
+
+
+def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Iterator[bytes]:
+    """Decompress in pieces; ``head`` are the bytes that ``read`` has returned already.
+
+    Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
+    """
+    data = head
+    while True:  # once for each member
+        decoder = codec.decoder()
+        while not decoder.eof:
+            if decoder.needs_input and not data:
+                data = read(PIECE_BYTES)
+                if not data:
+                    raise Broken(f"the {codec.name} data ends too early")
+            try:
+                made = decoder.decompress(data, PIECE_BYTES)
+            except codec.errors as problem:
+                raise Broken(f"the {codec.name} data is damaged ({problem})") from problem
+            data = b""
+            if made:
+                yield made
+        data = decoder.unused_data.lstrip(b"\0")
+        while len(data) < max(map(len, codec.magic)) and (more := read(PIECE_BYTES)):
+            data = (data + more).lstrip(b"\0")
+        if not data:
+            return
+        if not data.startswith(codec.magic):
+            raise Broken(f"the {codec.name} data is followed by something else")
+
+
+# The format of a source: what the user said, or what its first bytes or its name show.
+
+#: Every format, and the endings of files that have it.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "libsvm": (".svm", ".libsvm", ".svmlight"),
+    "vw": (".vw",),
+    "csv": (".csv", ".tsv", ".psv"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".arrows"),
+    "npz": (".npz",),
+}
+#: Formats made of lines.
+TEXT_FORMATS = ("libsvm", "vw", "csv", "json")
+#: How many bytes of a source are examined; a multiple of a decompressed piece.
+HEAD_BYTES = 1 << 18
+
+_PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
+_NUMBER = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_LABEL = re.compile(rb"\s*" + _NUMBER + rb"\s*\Z")
+_LIBSVM = re.compile(rb"\s*[^\s:,;|\"]+(?:[ \t]+[^\s:,;\"]+:" + _NUMBER + rb")+\s*\Z")
+_DELIMITERS = (b",", b"\t", b";", b"|")
+
+
+class _Guess(NamedTuple):
+    """The formats that a line can have."""
+
+    formats: tuple[str, ...]
+    why: str
+    lines: bool = False  # whether there are lines of text
+
+
+def detect(head: bytes, name: str, asked: str | None = None) -> str:
+    """The format of a source.
+
+    Args:
+        head: its first bytes, after decompression.
+        name: its name, used if the bytes leave a choice.
+        asked: what the user said; an error if the bytes clearly show another format.
+    """
+    guess = _by_content(head)
+    if asked is not None:
+        binary = [each for each in guess.formats if each not in TEXT_FORMATS]
+        if (asked in TEXT_FORMATS and binary) or (asked not in TEXT_FORMATS and asked not in guess.formats):
+            raise BadSource(name, [Given("format", asked), f" was asked for, but {guess.why}"], _remedy(guess.formats))
+        return asked
+    named = _by_name(name)
+    if named in guess.formats:
+        return named
+    # A line of no known format, or at most of a table, may be a bad line in the format that the name shows.
+    if named in TEXT_FORMATS and guess.lines and guess.formats in ((), ("csv",)):
+        return named
+    if named is not None and named not in TEXT_FORMATS and guess.formats:
+        raise BadSource(name, f"the name says {named}, but {guess.why}", _remedy(guess.formats))
+    if len(guess.formats) == 1:
+        return guess.formats[0]
+    if guess.formats:
+        raise BadSource(name, f"the format is not certain: {guess.why}", _remedy(guess.formats))
+    raise BadSource(name, f"the format is unknown: {guess.why}", _remedy(()))
+
+
+def _remedy(formats: tuple[str, ...]) -> str:
+    return f"give format, one of: {', '.join(formats or FORMATS)}"
+
+
+def _by_name(name: str) -> str | None:
+    lower = name.lower()
+    for ending in _PACKED:
+        lower = lower.removesuffix(ending)
+    for format_, endings in FORMATS.items():
+        if lower.endswith(endings):
+            return format_
+    return None
+
+
+def _by_content(head: bytes) -> _Guess:
+    if head.startswith(b"PAR1"):
+        return _Guess(("parquet",), "it begins like Parquet")
+    # An Arrow stream begins with a marker and the length of its first message.
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return _Guess(("arrow",), "it begins like Arrow IPC")
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _Guess(("npz",), "it begins like a zip file, as npz does")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _Guess((), "it begins like UTF-16, which must be converted to UTF-8 first (iconv -f UTF-16 -t UTF-8)")
+    if b"\0" in head.split(b"\n", 1)[0]:  # further down it is a bad line, which its reader will name
+        return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
+    doubtful: _Guess | None = None
+    # The last line, or the last word of the only one, may continue behind the head.
+    end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD_BYTES else -1
+    whole = head if end < 0 else head[:end]
+    for line in whole.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if not line.strip() or line.lstrip().startswith(b"#"):
+            continue
+        guess = _by_line(line.rstrip(b"\r"))
+        if len(guess.formats) == 1:
+            return guess
+        doubtful = doubtful or guess
+        if not _LABEL.match(line):
+            break  # the next line can only decide if this one is nothing but a label
+    return doubtful or _Guess((), "it holds no line of data")
+
+
+def _by_line(line: bytes) -> _Guess:
+    shown = f"its first line is {line[:60].decode('utf-8', 'backslashreplace')!r}"
+    if line.lstrip().startswith(b"{"):
+        return _Guess(("json",), shown, True)
+    if line.lstrip().startswith(b"["):
+        return _Guess((), "it begins like a JSON array, and must have one object in each line", True)
+    before, bar, _ = line.partition(b"|")
+    if bar and not any(mark in before for mark in b',\t;"'):
+        # "id|age|label" can be both; a space, or nothing before the bar, makes it VW.
+        sure = b" " in line or not before
+        return _Guess(("vw",) if sure else ("vw", "csv"), shown, True)
+    if _LIBSVM.match(line.partition(b"#")[0]):
+        return _Guess(("libsvm",), shown, True)
+    if _LABEL.match(line):
+        return _Guess(("libsvm", "vw", "csv"), f"{shown}, a label and nothing else", True)
+    if any(mark in line for mark in _DELIMITERS):
+        return _Guess(("csv",), shown, True)
+    return _Guess((), shown, True)

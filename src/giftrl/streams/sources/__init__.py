@@ -1,1 +1,0 @@
-"""Files, globs, compression and standard input: where bytes come from."""
