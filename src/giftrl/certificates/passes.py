@@ -1,8 +1,14 @@
 """The bound for data beyond memory: examples are read repeatedly, and every pass computes a dual for each of them.
 
 The slopes at any model are duals, so every pass gives a bound. :func:`by_passes` runs Newton's method for the least
-loss in a ball, one :class:`Pass` for each point. With many features, its steps come from a random part of the data
-that fits in memory (:class:`DataSample`, :class:`SampledSteps`).
+loss F in a ball, with a pass for each point. With few features, a pass also adds up the matrix of second derivatives.
+With many, a step uses the curvature of a random part of the examples (:class:`DataSample`). With F_S its loss, scaled
+to the weight of all examples, and g the gradient of F at z, the point after z minimises
+
+    F_S(v) + <g - grad F_S(z), v> + (damping/2)|v - z|^2     over the ball:
+
+its gradient at z is that of F, and its curvature nearly so (Shamir, Srebro and Zhang 2014, DANE). The damping falls
+after a full step, and rises after a shortened one.
 """
 
 import math
@@ -30,8 +36,8 @@ SMOOTHING_FACTOR, MIN_SMOOTHING = 0.25, 1e-4
 SMOOTHED_GAP_SHARE = 0.3
 #: The gap at which the passes end, as a share of the solution: for a smooth loss, and for one with kinks.
 CLOSED_GAP, CLOSED_GAP_WITH_KINKS = 1e-6, 3e-4
-#: The least damping of steps for a loss with kinks.
-MIN_DAMPING = 1e-4
+#: The least damping of steps for a loss with kinks, and the first damping of steps from a random part of the examples.
+MIN_DAMPING, FIRST_SAMPLED_DAMPING = 1e-4, 0.1
 #: The most passes in a row without a better bound, and the most attempts to shorten a step.
 MAX_IDLE_PASSES, MAX_ATTEMPTS = 6, 8
 #: The fractions of a step at which a pass adds up the loss as well.
@@ -92,116 +98,13 @@ class DataSample:
 
 
 class Pass(NamedTuple):
-    """The sums of one pass over all examples at a model u.
-
-    >>> block = Examples(np.ones(3), np.zeros(3, int), np.arange(4), np.array([1.0, 2.0, 4.0]), np.ones(3))
-    >>> empty = Evidence.of_rows("squared", np.ones((3, 1)), block.labels).without_rows()
-    >>> done = Pass.over(empty, [block], np.array([2.0]), bent=empty.units()[0])
-    >>> done.loss, done.evidence.theta.tolist(), done.hessian.tolist(), done.evidence.committed
-    (2.5, [1.0], [[3.0]], 3)
-    """
+    """The sums of one pass over all examples at a model u."""
 
     evidence: Evidence  # every example committed, with its slope at u as its dual
     value: float  # the sum of smoothed losses of u
     loss: float  # the sum of losses of u
-    zero: float  # the sum of losses of the model 0
-    hessian: Array | None  # second derivatives of the smoothed losses, in the coordinates of some units
-    along: tuple[float, ...] = ()  # the sums of smoothed losses of models on the way to u
-
-    @staticmethod
-    def over(
-        empty: Evidence,
-        blocks: Iterable[Examples],
-        u: Array,
-        eps: float = 0.0,
-        bent: Units | None = None,
-        step: Array | None = None,
-    ) -> "Pass":
-        """Read all examples.
-
-        Args:
-            empty: evidence without examples, with the sums of all examples over features.
-            blocks: the examples.
-            u: a model.
-            eps: the smoothing of the loss (:class:`giftrl.certificates.problem.BallProblem`).
-            bent: the units in which to add up second derivatives, or None.
-            step: the step that led to u. For each of :data:`STEP_FRACTIONS`, the loss after that fraction of the step
-                is added up too.
-        """
-        evidence, value, loss, zero, hessian = empty, 0.0, 0.0, 0.0, None
-        along = np.zeros(0 if step is None else len(STEP_FRACTIONS))
-        for block in blocks:
-            rows, labels, weights = block.matrix(len(u)), block.labels, block.weights
-            p = np.asarray(rows @ u)
-            origin = np.zeros_like(p)
-            a, smoothed, bend = slopes(evidence.loss, labels, weights, p, eps, origin)
-            value += smoothed
-            loss += loss_sum(evidence.loss, labels, weights, p)
-            zero += loss_sum(evidence.loss, labels, weights, origin)
-            if step is not None:
-                q = np.asarray(rows @ step)
-                shorter = [
-                    slopes(evidence.loss, labels, weights, p - (1.0 - part) * q, eps, origin)[1]
-                    for part in STEP_FRACTIONS
-                ]
-                along += shorter
-            if bent is not None:  # every feature has a coordinate, whether or not it occurs in these rows
-                scaled = ScaledRows(rows, bent, np.ones(len(u)))
-                part = BallProblem(evidence.loss, scaled, labels, weights, u, math.inf).hessian(p, eps, origin, bend)
-                hessian = part if hessian is None else hessian + part
-            if not np.isfinite(conjugates(evidence.loss, p, labels, a)).all():
-                a = np.zeros_like(a)  # scores beyond float64: the dual 0 is always in the domain
-            evidence = replace(evidence, examples=block).commit(np.ones(len(labels), bool), a)
-        return Pass(evidence, value, loss, zero, hessian, tuple(along.tolist()))
-
-
-class SampledSteps:
-    """Newton-like steps from z for many features, with the curvature of a random part of the examples.
-
-    With F_S the loss of a random part of the examples, scaled to the weight of all, and g the gradient of the loss F of
-    all examples at z, the next point minimises
-
-        F_S(v) + <g - grad F_S(z), v> + (damping/2)|v - z|^2     over the ball:
-
-    its gradient at z is that of F, and its curvature nearly so (Shamir, Srebro and Zhang 2014, DANE). The damping
-    is a share of the curvature; it falls after a full step, and rises after a shortened one.
-
-    Args:
-        empty: evidence without examples.
-        sample: the random part.
-        units, radius: the ball.
-
-    >>> rows, labels = np.array([[1.0], [1.0]]), np.array([1.0, 3.0])
-    >>> evidence = Evidence.of_rows("squared", rows, labels)
-    >>> sample = evidence.examples.only(np.array([True, False]))
-    >>> sampled = SampledSteps(evidence.without_rows(), sample, evidence.units()[0], 9.0)
-    >>> sampled.step(np.zeros(1), np.array([4.0]), 0.0, 1.0).round(2)  # theta is minus the gradient
-    array([1.82])
-    """
-
-    def __init__(self, empty: Evidence, sample: Examples, units: Units, radius: float) -> None:
-        weight = math.fsum(sample.weights)
-        factor = empty.weight / weight if weight > 0.0 else 1.0
-        everywhere = np.ones(len(units.scale))
-        self.rows = ScaledRows(sample.matrix(len(units.scale)), units, everywhere)
-        self.loss, self.labels, self.weights = empty.loss, sample.labels, factor * sample.weights
-        self.radius, self.damping = radius, 0.1
-
-    def adapt(self, whole: bool) -> None:
-        """Adapt the damping after a full step, or a shortened one."""
-        self.damping = self.damping / 4.0 if whole else self.damping * 8.0
-
-    def step(self, z: Array, theta: Array, eps: float, seconds: float) -> Array:
-        """The step from z; theta is minus the gradient of all losses, smoothed by eps."""
-        problem = BallProblem(self.loss, self.rows, self.labels, self.weights, theta, self.radius)
-        p = self.rows.scores(z)
-        a, _, bend = problem.slopes(p, eps, np.zeros_like(p))
-        # In units of the curvature of one feature: for K scores, the squared slopes are about that.
-        ridge = self.damping * float(self.weights @ (bend if a.ndim == 1 else (a * a).sum(axis=1)))
-        linear = theta + self.rows.gather(problem.weighted(a)) + ridge * z
-        model = BallProblem(self.loss, self.rows, self.labels, self.weights, linear, self.radius, ridge)
-        out: Array = solve(model, z, max(0.5 * seconds, 1.0), 50).z - z
-        return out
+    hessian: Array | None  # second derivatives of the smoothed losses, in the coordinates of the present units
+    along: Array  # the sums of smoothed losses of models on the way to u
 
 
 @np.errstate(all="ignore")
@@ -217,10 +120,6 @@ def by_passes(
     watch: Watch | None = None,
 ) -> BestLoss:
     """:meth:`giftrl.certificates.Evidence.best_loss` for examples that are read repeatedly instead of stored.
-
-    The slopes at any model are duals, so every pass gives a bound, and the best one is returned. Newton's method for
-    the least loss in the ball chooses the models. With few features a pass also adds up the matrix of second
-    derivatives; with many, steps come from :class:`SampledSteps`.
 
     Args:
         empty: evidence without examples, with the sums of all examples over features.
@@ -239,10 +138,11 @@ def by_passes(
     (1.964325, 2.0, True)
     """
     require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
-    state = _PassState(empty, blocks, model, scale, time.monotonic() + time_limit, gap, sample, watch)
+    balls = [(units, scale * units.norm(model)) for units in empty.units()]
+    state = _Passes(empty, blocks, model, balls, time.monotonic() + time_limit, gap, sample, watch)
     state.run()
-    by = max(range(len(state.bounds)), key=state.bounds.__getitem__)
-    units, radius = state.balls[by]
+    by = max(range(len(balls)), key=state.bounds.__getitem__)
+    units, radius = balls[by]
     return BestLoss(
         lower_bound=max(state.bounds[by], state.least) + 0.0, loss_sum=state.loss, weight=empty.weight, rows=state.rows,
         rows_kept=0, units=units.name, radius=radius, solver=f"{state.passes} passes", scale=scale, least=state.least,
@@ -250,51 +150,49 @@ def by_passes(
     )  # fmt: skip
 
 
-class _PassState:
-    """The state of the passes: bounds, the present ball, and Newton's method in it."""
+class _Passes:
+    """Newton's method with a pass for each point; the best bound of each ball, the least loss in the present one."""
 
     def __init__(
-        self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array, scale: float, end: float,
-        gap: float, sample: Examples | None, watch: Watch | None,
+        self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array,
+        balls: list[tuple[Units, float]], end: float, gap: float, sample: Examples | None, watch: Watch | None,
     ) -> None:  # fmt: skip
-        self.empty, self.blocks, self.model, self.end, self.gap = empty, blocks, model, end, gap
-        self.watch, self.passes, self.rows, self.idle = watch, 0, 0, 0
-        self.balls = [(units, scale * units.norm(model)) for units in empty.units()]
+        self.empty, self.blocks, self.model, self.balls, self.end = empty, blocks, model, balls, end
+        self.gap, self.sample, self.watch, self.passes, self.rows, self.idle = gap, sample, watch, 0, 0, 0
         self.smooth, self.eps, self.rough = not kinked(empty.loss), 0.0, 0.0
-        columns = 1 if model.ndim == 1 else model.shape[1]
-        self.direct, self.sample = columns * len(model) <= MAX_HESSIAN_COORDINATES, sample
-        self.sampled: SampledSteps | None = None
-        self.damping = MIN_DAMPING  # a share of the mean curvature, added for a loss with kinks
-        self.units, self.radius = self.balls[0]
-        self.bounds, self.at = [-math.inf] * len(self.balls), 0  # the best bound of each ball, and the present ball
-        # The least loss in the present ball; the loss of the model, and of 0; the sum of infima.
-        self.upper = math.inf
-        self.loss, self.zero, self.least = math.nan, math.nan, -math.inf
+        self.direct = model.size <= MAX_HESSIAN_COORDINATES
+        self.damping = MIN_DAMPING  # a share of the curvature, added to it
+        self.units, self.radius = balls[0]
+        self.bounds, self.at = [-math.inf] * len(balls), 0  # the best bound of each ball, and the present ball
+        self.upper = math.inf  # the least loss in the present ball
+        self.loss, self.zero, self.least = math.nan, 0.0, -math.inf  # of the model, and of 0; the sum of infima
 
     def run(self) -> None:
         """Read until the bound is as high as asked for or possible, or the time is over."""
         here = self.read(self.model)
-        self.loss, self.zero = here.loss, here.zero
-        squares, loss = here.evidence.dual_squares, min(here.loss, here.zero)
+        self.loss = here.loss
+        squares, loss = here.evidence.dual_squares, min(here.loss, self.zero)
         if not self.smooth:  # predictions are moved by about as much as their losses are
             self.rough = loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
-        u = self.model if here.loss <= here.zero else np.zeros_like(self.model)
+        u = self.model if here.loss <= self.zero else np.zeros_like(self.model)
         for number, (units, radius) in enumerate(self.balls):
             self.at, self.units, self.radius = number, units, radius
-            self.features = np.flatnonzero(self.units.scale > 0.0)
+            self.features = np.flatnonzero(units.scale > 0.0)
             z = self.coordinates(u)
             norm = float(np.linalg.norm(z))
             self.upper, self.idle, self.eps = math.inf, 0, SMOOTHING_FACTOR * self.rough
-            if self.finished or not math.isfinite(norm + self.radius):
+            if self.finished or not math.isfinite(norm + radius):
                 return
             if not self.direct and self.sample is not None:
-                self.sampled = SampledSteps(self.empty, self.sample, self.units, self.radius)
-            z = z * min(1.0, self.radius / norm) if norm > 0.0 else z
+                everywhere = np.ones(len(units.scale))
+                self.sampled = ScaledRows(self.sample.matrix(len(everywhere)), units, everywhere)
+                self.damping = FIRST_SAMPLED_DAMPING
+            z = z * min(1.0, radius / norm) if norm > 0.0 else z
             again = not self.smooth or self.passes > 1 or not np.array_equal(z, self.coordinates(self.model))
             here = self.read(self.whole(z)) if again else here
             self.upper = min(self.upper, here.loss)
             z = self.minimise(z, here)
-            if float(np.linalg.norm(z)) < 0.999 * self.radius:
+            if float(np.linalg.norm(z)) < 0.999 * radius:
                 return  # the ball does not matter
             u = self.whole(z)
 
@@ -324,16 +222,26 @@ class _PassState:
         return out
 
     def step(self, here: Pass, z: Array, theta: Array) -> Array:
-        """The next step from z."""
+        """The next step from z; theta is minus the gradient."""
         if here.hessian is not None:
             if not np.isfinite(here.hessian).all():
                 return np.zeros_like(z)
             # A loss with kinks has next to no curvature in some directions: steps would be far too long.
             ridge = 0.0 if self.smooth else self.damping * float(np.trace(here.hessian)) / len(here.hessian)
             return newton_step(here.hessian, -theta.ravel(), z.ravel(), self.radius, ridge).reshape(z.shape)
-        if self.sampled is not None:
-            return self.sampled.step(z, theta, self.eps, self.end - time.monotonic())
-        return np.zeros_like(z)
+        if self.direct or self.sample is None:
+            return np.zeros_like(z)
+        loss, rows, (*_, labels, weights) = self.empty.loss, self.sampled, self.sample
+        weight = math.fsum(weights)
+        weights = (self.empty.weight / weight if weight > 0.0 else 1.0) * weights
+        p = rows.scores(z)
+        a, _, bend = slopes(loss, labels, weights, p, self.eps, np.zeros_like(p))
+        # In units of the curvature of one feature: for K scores, the squared slopes are about that.
+        ridge = self.damping * float(weights @ (bend if a.ndim == 1 else (a * a).sum(axis=1)))
+        linear = theta + rows.gather((a.T * weights).T) + ridge * z
+        model = BallProblem(loss, rows, labels, weights, linear, self.radius, ridge)
+        out: Array = solve(model, z, max(0.5 * (self.end - time.monotonic()), 1.0), 50).z - z
+        return out
 
     def advance(self, here: Pass, z: Array, step: Array, slope: float) -> bool:
         """Take a step, shortened until the loss falls enough; return False if it never does. Each attempt is a pass."""
@@ -347,11 +255,13 @@ class _PassState:
             self.here = self.read(self.whole(self.z), full_step)
             self.upper = min(self.upper, self.here.loss)
             if self.here.value <= here.value + 1e-4 * length * slope + 1e-14 * abs(here.value):
-                self.damping = max(MIN_DAMPING, self.damping * (0.25 if length == 1.0 else min(1.0 / length, 32.0)))
-                if self.sampled is not None:
-                    self.sampled.adapt(length == 1.0)
+                if self.direct:
+                    longer = 0.25 if length == 1.0 else min(1.0 / length, 32.0)
+                    self.damping = max(MIN_DAMPING, self.damping * longer)
+                else:
+                    self.damping *= 0.25 if length == 1.0 else 8.0
                 return True
-            if self.here.along:
+            if len(self.here.along):
                 length *= STEP_FRACTIONS[int(np.argmin(self.here.along))]
                 continue
             # The minimum of the parabola through the two values, with the slope at the first.
@@ -367,18 +277,43 @@ class _PassState:
         return self.units.model(coordinates)
 
     def read(self, u: Array, step: Array | None = None) -> Pass:
-        """Run a pass at a model; ``step`` may be the step that led to it."""
-        bent = self.units if self.direct and (self.smooth or self.eps > 0.0) else None
-        done = Pass.over(self.empty, self.blocks(), u, self.eps, bent, step)
-        self.passes, self.rows, self.least = self.passes + 1, done.evidence.committed, done.evidence.infimum
-        none, before = np.empty((0, *u.shape[1:])), self.bounds[self.at]
-        bounds = [lower_bound(done.evidence, none, units, radius) for units, radius in self.balls]
+        """Run a pass at a model.
+
+        If ``step`` led to it, the losses after :data:`STEP_FRACTIONS` of the step are added up too.
+        """
+        evidence, value, loss, hessian, before = self.empty, 0.0, 0.0, None, self.bounds[self.at]
+        along = np.zeros(0 if step is None else len(STEP_FRACTIONS))
+        for block in self.blocks():
+            rows, (*_, labels, weights) = block.matrix(len(u)), block
+            p = np.asarray(rows @ u)
+            origin = np.zeros_like(p)
+            a, smoothed, bend = slopes(evidence.loss, labels, weights, p, self.eps, origin)
+            value += smoothed
+            loss += loss_sum(evidence.loss, labels, weights, p)
+            if self.passes == 0:
+                self.zero += loss_sum(evidence.loss, labels, weights, origin)
+            if step is not None:
+                q = np.asarray(rows @ step)
+                shorter = (p - (1.0 - part) * q for part in STEP_FRACTIONS)
+                along += [slopes(evidence.loss, labels, weights, each, self.eps, origin)[1] for each in shorter]
+            if self.direct and (self.smooth or self.eps > 0.0):
+                # Every feature has a coordinate, whether or not it occurs in these rows.
+                scaled = ScaledRows(rows, self.units, np.ones(len(u)))
+                problem = BallProblem(evidence.loss, scaled, labels, weights, u, math.inf)
+                part = problem.hessian(p, self.eps, origin, bend)
+                hessian = part if hessian is None else hessian + part
+            if not np.isfinite(conjugates(evidence.loss, p, labels, a)).all():
+                a = np.zeros_like(a)  # scores beyond float64: the dual 0 is always in the domain
+            evidence = replace(evidence, examples=block).commit(np.ones(len(labels), bool), a)
+        self.passes, self.rows, self.least = self.passes + 1, evidence.committed, evidence.infimum
+        none = np.empty((0, *u.shape[1:]))
+        bounds = [lower_bound(evidence, none, units, radius) for units, radius in self.balls]
         self.bounds = [max(pair) for pair in zip(self.bounds, bounds, strict=True)]
-        gain = max(self.bounds[self.at] - before, self.upper - done.loss)
+        gain = max(self.bounds[self.at] - before, self.upper - loss)
         self.idle = 0 if gain > 1e-3 * (self.upper - before) else self.idle + 1
         if self.watch is not None:
             self.watch(self.passes, max(*self.bounds, self.least))
-        return done
+        return Pass(evidence, value, loss, hessian, along)
 
     @property
     def finished(self) -> bool:
