@@ -15,7 +15,6 @@ from giftrl import losses
 from giftrl.certificates import RowReservoir, moments
 from giftrl.certificates import row_record as at
 from giftrl.certificates.reservoir import chance
-from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
@@ -471,16 +470,16 @@ def merged(case, scores, budget, schedule, turned=False, rest=True):
     workers = [remembering(case, budget) for _ in range(4)]
     n, done, features = len(case.y), 0, np.arange(case.x.shape[1])
     for sizes, window in schedule:
-        state, every = WorkerSums.of(driver, features), []
+        state, every = driver.sums_at(features), []
         for worker, size in zip(workers, sizes, strict=False):
             part = slice(min(n, done), min(n, done + size))
-            begin_round(worker, state, done)
+            worker.begin_round(state, done)
             remember(worker, case, scores, part)
             if part.stop > part.start:
-                every.append(WorkerSums.of_worker(worker, features, done))
+                every.append(worker.reply(features, done))
             done = part.stop
         if every:
-            gather(driver, every[::-1] if turned else every)
+            driver.gather(every[::-1] if turned else every)
         remember(driver, case, scores, slice(done, min(n, done + window)))
         done = min(n, done + window)
     if rest:
@@ -507,7 +506,7 @@ def test_no_bound_of_merged_records_is_above_the_optimum(loss, seed, budget, sch
     model = case.rng.normal(size=case.evidence.theta.shape)
     with pytest.MonkeyPatch.context() as patch:
         if many:  # so that second moments of the squared loss have to be committed
-            patch.setattr("giftrl.certificates.worker_sums.MAX_FEATURES", 2)
+            patch.setattr("giftrl.certificates.reservoir.MAX_FEATURES", 2)
             patch.setattr(moments, "MAX_FEATURES", 2)
         reservoir = merged(case, scores_for(case), budget, schedule)
         evidence = reservoir.evidence(0.0, model, merged=True)

@@ -16,13 +16,12 @@ linear model up to a given size (:class:`Units`): the :class:`BestLoss`.
 :mod:`giftrl.certificates.bound`           sizes of models, the bound from any dual numbers, and the result
 :mod:`giftrl.certificates.evidence`        stored examples and sums, from which bounds are computed
 :mod:`giftrl.certificates.row_record`      the arrays of stored examples and sums
-:mod:`giftrl.certificates.reservoir`       the random sample of stored examples while a run learns
+:mod:`giftrl.certificates.reservoir`       the random sample of stored examples, of one run or of several workers
 :mod:`giftrl.certificates.dual_choice`     duals for committed examples
 :mod:`giftrl.certificates.moments`         the squared loss with few features: exact bounds from second moments
 :mod:`giftrl.certificates.problem`         the optimization problem behind the best bound
 :mod:`giftrl.certificates.solver`          Newton's method and coordinate ascent for this problem
 :mod:`giftrl.certificates.passes`          bounds for data beyond memory, which is read repeatedly
-:mod:`giftrl.certificates.worker_sums`     merging the records of workers
 ========================================== ====================================================================
 """
 

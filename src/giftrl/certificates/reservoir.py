@@ -4,11 +4,18 @@ Examples are stored within the budget. Beyond it each one has a key log(U) / (h 
 (0, 1), and the examples with the largest keys stay: a random sample in which an example's chance grows with its
 curvature (Efraimidis and Spirakis 2006). U is a function of the example's number, so any split into batches leads to
 the same sample.
+
+Workers learn different examples at the same time. Before a round the driver sends them its sums over committed
+examples, because duals are steered by them, and the key that an example must exceed to be stored. A worker stores and
+commits its own examples, and sends them back with its sums (:class:`WorkerSums`). The driver adds up what workers have
+added, and drops examples if there are too many. Any dual of a committed example gives a valid bound, so bounds hold for
+any split of the examples.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +23,8 @@ from numpy.typing import NDArray
 from giftrl.certificates import row_record as at
 from giftrl.certificates.dual_choice import ScalarDuals, VectorDuals, commit, curvature
 from giftrl.certificates.evidence import Evidence, positive_squares
-from giftrl.certificates.moments import Moments
-from giftrl.certificates.row_record import RowRecord, ScoredRows
+from giftrl.certificates.moments import MAX_FEATURES, Moments
+from giftrl.certificates.row_record import PER_EXAMPLE, RowRecord, ScoredRows
 from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
 from giftrl.errors import InvalidInput
@@ -33,7 +40,32 @@ DEFAULT_BUDGET = 1_000_000
 REMAINING_SHARE = 0.6
 #: The key of an example without curvature: below all others, and above the threshold while every example is stored.
 KEY_WITHOUT_CURVATURE = -1e308
+#: Below the key of every example, and not -inf: the examples of a worker have keys, whether or not all are stored.
+LOWEST_THRESHOLD = -1.5e308
+#: The sums over committed examples, which are added up.
+ADDED_SUMS = slice(at.COMMITTED_COUNT, at.SUMS_LENGTH)
 LOW_BITS = 0xFFFFFFFF
+
+
+class WorkerSums(NamedTuple):
+    """Sums over committed examples, at some features; from a worker, also its stored examples.
+
+    The sums of a worker include those that it began with.
+
+    Attributes:
+        features: their numbers, in order.
+        by_feature, sums: of the record; ``by_feature`` is empty if nothing is committed.
+        first: the number of the worker's first example.
+        stored: the record with stored examples alone, or None.
+        moments: second moments of examples neither stored nor committed, or None.
+    """
+
+    features: NDArray[np.int64]
+    by_feature: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    first: int = 0
+    stored: RowRecord | None = None
+    moments: Moments | None = None
 
 
 class RowReservoir:
@@ -154,7 +186,8 @@ class RowReservoir:
     def drop(self, remaining: float) -> None:
         """Commit examples until the others cost at most this; or replace all by second moments that say the same."""
         if self._lent:
-            self.replace_arrays(self.record.resized(len(self.record.data), len(self.record.labels), copy=True))
+            self.record = self.record.resized(len(self.record.data), len(self.record.labels), copy=True)
+            self._lent = False
         none_committed = self.record.sums[at.COMMITTED_COUNT] == 0.0
         if none_committed:
             moments = Moments.of(self.loss, self.record.examples, self.constant, self.moments)
@@ -195,10 +228,6 @@ class RowReservoir:
             add_moments(self.record.by_feature, self.record.sums, self.moments, self.moments.features)
             self.moments = None
 
-    def replace_arrays(self, record: RowRecord) -> None:
-        """Continue with a record in new arrays."""
-        self.record, self._lent = record, False
-
     def grow(self, dimension: int) -> None:
         """Add features up to this number."""
         old = self.record.by_feature
@@ -215,7 +244,7 @@ class RowReservoir:
         Args:
             loss_sum: the loss of the run.
             model: its weights.
-            merged: True if sums of workers were added up (:mod:`giftrl.certificates.worker_sums`).
+            merged: True if sums of workers were added up.
         """
         self._lent = True
         examples, sums, moments = self.record.examples, self.record.sums.copy(), self.moments
@@ -259,6 +288,108 @@ class RowReservoir:
             infimum=float(sums[at.INFIMUM_SUM]), committed=int(sums[at.COMMITTED_COUNT]),
             constant=None if self.constant is None else int(np.searchsorted(features, self.constant)),
         )  # fmt: skip
+
+    # -- rounds of workers --
+
+    def sums_at(self, features: NDArray[np.int64]) -> WorkerSums:
+        """The sums at these features, for workers to begin with."""
+        by_feature = self.record.by_feature
+        return WorkerSums(features, by_feature[features] if len(by_feature) else by_feature, self.record.sums.copy())
+
+    def worker(self, first: int) -> "RowReservoir":
+        """A reservoir for a worker, with these sums; ``first`` is the number of the worker's first example."""
+        settings: dict[str, Any] = {"classes": self.classes, "constant": self.constant, "compiled": self.compiled}
+        made = RowReservoir(self.loss, self.dimension, self.budget, **settings)
+        made.begin_round(self.sums_at(self.committed_features), first)
+        return made
+
+    def begin_round(self, given: WorkerSums, first: int) -> None:
+        """Start a worker's round without examples.
+
+        Args:
+            given: the driver's sums, at the features at which they differ from the worker's.
+            first: the number of the worker's first example among those of all workers.
+        """
+        if len(given.by_feature):
+            self.open_sums()
+            self.record.by_feature[given.features] = given.by_feature
+        sums = given.sums.copy()
+        sums[[at.STORED_COUNT, at.STORED_COST]], sums[at.EXAMPLE_COUNT] = 0.0, first
+        sums[at.KEY_THRESHOLD] = max(sums[at.KEY_THRESHOLD], LOWEST_THRESHOLD)
+        self.record = self.record._replace(sums=sums, keys=np.empty(len(self.record.labels)))
+        self.moments = None
+
+    def reply(self, features: NDArray[np.int64], first: int) -> WorkerSums:
+        """A worker's sums and examples; ``features`` include the features of its examples."""
+        stored = self.record.trimmed()._replace(by_feature=NO_NUMBERS, work=NO_NUMBERS)
+        return self.sums_at(features)._replace(first=first, stored=stored, moments=self.moments)
+
+    def gather(self, replies: Sequence[WorkerSums]) -> NDArray[np.int64]:
+        """Add the examples and sums of all workers; return features whose sums changed beyond those of the replies."""
+        if any(len(reply.by_feature) for reply in replies):
+            self.open_sums()
+        self._add_sums(replies)
+        self._add_examples([reply.stored for reply in replies if reply.stored is not None])
+        changes, changed = self.watch_changes(), [np.zeros(0, np.int64)]
+        if self.record.sums[at.STORED_COST] > self.budget:
+            self.drop(REMAINING_SHARE * self.budget)
+            changed.append(changes())
+        parts = [part for part in (self.moments, *(reply.moments for reply in replies)) if part is not None]
+        self.moments = moments = reduce(Moments.merge, parts) if parts else None
+        if moments and (self.record.sums[at.COMMITTED_COUNT] > 0.0 or len(moments.features) > MAX_FEATURES):
+            self.commit_moments()
+            changed.append(moments.features)
+        return np.concatenate(changed)
+
+    def watch_changes(self) -> Callable[[], NDArray[np.int64]]:
+        """A function that returns features whose sums have changed since because stored examples were committed."""
+        before, moments = self.record.sums[at.KEY_THRESHOLD], self.moments
+        features = self.record.examples.indices.astype(np.int64)
+        if moments is not None:
+            features = np.concatenate([features, moments.features])
+
+        def changes() -> NDArray[np.int64]:
+            same = self.record.sums[at.KEY_THRESHOLD] == before
+            return features[:0] if same and (moments is None or self.moments is not None) else features
+
+        return changes
+
+    def _add_sums(self, replies: Sequence[WorkerSums]) -> None:
+        """Add what workers have added; the sums of a single worker are the result."""
+        record = self.record
+        examples = record.sums[at.EXAMPLE_COUNT] + sum(reply.sums[at.EXAMPLE_COUNT] - reply.first for reply in replies)
+        features, by_feature, total = replies[0][:3]
+        if len(replies) > 1:
+            features = np.unique(np.concatenate([reply.features for reply in replies]))
+            _, base, sums, *_ = self.sums_at(features)
+            by_feature, total = base.copy(), sums.copy()
+            for reply in replies:
+                if len(reply.by_feature):
+                    where = np.searchsorted(features, reply.features)
+                    by_feature[where] += reply.by_feature - base[where]
+                total[ADDED_SUMS] += reply.sums[ADDED_SUMS] - sums[ADDED_SUMS]
+        if len(by_feature):
+            record.by_feature[features] = by_feature
+        record.sums[ADDED_SUMS], record.sums[at.EXAMPLE_COUNT] = total[ADDED_SUMS], examples
+
+    def _add_examples(self, stored: list[RowRecord]) -> None:
+        """Add the examples that workers have stored."""
+        threshold = max(part.sums[at.KEY_THRESHOLD] for part in stored)
+        all_stored = not self.record.sampled and threshold <= LOWEST_THRESHOLD
+        if not (self.record.sampled or all_stored) and self.stored:  # a worker has had too many
+            self.assign_keys(self.stored_rows())
+        parts = [self.record.trimmed(), *stored]
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices", *PER_EXAMPLE)
+        }
+        arrays["keys"] = NO_NUMBERS if all_stored else np.concatenate([part.keys for part in parts])
+        sizes = np.concatenate([np.diff(part.ends) for part in parts])
+        sums = self.record.sums
+        sums[at.STORED_COUNT], sums[at.STORED_COST] = len(sizes), sizes.sum() + len(sizes) * self.kind.cost
+        sums[at.KEY_THRESHOLD] = -np.inf if all_stored else max(sums[at.KEY_THRESHOLD], threshold)
+        self.record, self._lent = self.record._replace(ends=np.append(0, np.cumsum(sizes)), **arrays), False
+
+    # -- states --
 
     def state(self) -> Arrays:
         """The arrays for :meth:`restore`, which continues bit by bit."""

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.reservoir import RowReservoir
-from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
+from giftrl.certificates.reservoir import WorkerSums
 from giftrl.compiled.rows import Rows
 from giftrl.errors import Given, Incompatible, require
 from giftrl.kernels.lane_counts import lanes
@@ -65,20 +64,20 @@ class SharedState(NamedTuple):
     @classmethod
     def of(cls, learner: Any, features: NDArray[np.int64]) -> "SharedState":
         """The state of a learner between rounds, for workers to begin with."""
-        sums = None if learner.witnesses is None else WorkerSums.of(learner.witnesses, features)
+        sums = None if learner.witnesses is None else learner.witnesses.sums_at(features)
         return cls(take(learner, features), sums)
 
     @classmethod
     def of_worker(cls, learner: Any, features: NDArray[np.int64], first: int) -> "SharedState":
         """The reply of a worker; ``first`` is the number of its first example."""
-        sums = None if learner.witnesses is None else WorkerSums.of_worker(learner.witnesses, features, first)
+        sums = None if learner.witnesses is None else learner.witnesses.reply(features, first)
         return cls(take(learner, features), sums)
 
     def begin(self, worker: Any, first: int, share: Share = ONE_THREAD) -> None:
         """Let a worker begin a round with this state; ``first`` is the number of its first example."""
         put(worker, self.piece, share)
         if worker.witnesses is not None and self.sums is not None:
-            begin_round(worker.witnesses, self.sums, first)
+            worker.witnesses.begin_round(self.sums, first)
 
 
 def copy_of(learner: Any, first: int) -> Any:
@@ -88,11 +87,7 @@ def copy_of(learner: Any, first: int) -> Any:
     worker.restore(learner.own_state())
     worker.merges = learner.merges
     if witnesses is not None:
-        worker.witnesses = RowReservoir(
-            witnesses.loss, witnesses.dimension, witnesses.budget, classes=witnesses.classes,
-            constant=witnesses.constant, compiled=witnesses.compiled,
-        )  # fmt: skip
-        begin_round(worker.witnesses, WorkerSums.of(witnesses, witnesses.committed_features), first)
+        worker.witnesses = witnesses.worker(first)
     return worker
 
 
@@ -146,11 +141,11 @@ class MergedLearner:
         self.mark(base.features)
         known = [each for each in sums if each is not None]
         if known:
-            self.mark(gather(self.learner.witnesses, known))
+            self.mark(self.learner.witnesses.gather(known))
 
     def learn(self, learn: Callable[[], T], rows: list[tuple[Rows, int]]) -> T:
         """Call a function that lets the learner learn these rows of a window; each part is rows and their number."""
-        changes = None if self.learner.witnesses is None else watch_changes(self.learner.witnesses)
+        changes = None if self.learner.witnesses is None else self.learner.witnesses.watch_changes()
         result = learn()
         marks = np.zeros(self.learner.dimension, np.bool_)
         touched(self.learner, rows, marks)

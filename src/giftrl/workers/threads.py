@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.worker_sums import WorkerSums
+from giftrl.certificates.reservoir import WorkerSums
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import require_whole
 from giftrl.kernels.base import RowLearner
@@ -234,7 +234,7 @@ class Team(RowLearner):
         sums: list[WorkerSums | None] = []
         if self.learner.witnesses is not None:
             sums = [
-                WorkerSums.of_worker(member.witnesses, features, first)
+                member.witnesses.reply(features, first)
                 for member, first in zip(self._members, self._numbers, strict=True)
             ]
         self._merged.merge(base, pieces, sums, window)
