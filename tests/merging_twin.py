@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table
+from giftrl.mixtures.experts import MAX_WEALTH, WEALTH, factor_table
 from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 from giftrl.workers.pieces import Piece, added, mean
 
@@ -136,4 +136,4 @@ def wealth(base: Own, workers: list[Own]) -> tuple[Array, Array]:
     stakes = np.array([np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0) for own in workers])
     total = stakes.sum(axis=0)
     average = np.divide((stakes * gains).sum(axis=0), total, out=gains.mean(axis=0), where=total > 0.0)
-    return np.clip(before + average, 0.0, RICHEST), np.clip(before + gains.sum(axis=0), 0.0, RICHEST)
+    return np.clip(before + average, 0.0, MAX_WEALTH), np.clip(before + gains.sum(axis=0), 0.0, MAX_WEALTH)

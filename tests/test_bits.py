@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from giftrl import losses
-from giftrl.compiled.object_files import LEVEL, target
+from giftrl.compiled.object_files import CPU_LEVEL, target
 
 SCRIPT = """
 import json
@@ -104,7 +104,7 @@ RUN = CASES if os.environ.get("GIFTRL_BITS") == "every" else CASES[::6]
 @pytest.mark.parametrize(("what", "which", "kind"), RUN)
 def test_object_files_have_the_bits_of_numba(what, which, kind):
     environment = dict(os.environ)
-    if target()[0] == LEVEL:  # Numba compiles for the very processor unless it is told otherwise
+    if target()[0] == CPU_LEVEL:  # Numba compiles for the very processor unless it is told otherwise
         name, features = target()
         environment |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
     command = [sys.executable, "-c", SCRIPT, what, which, kind]

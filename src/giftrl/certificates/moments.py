@@ -90,7 +90,19 @@ class Moments:
         numbers = np.arange(features) if isinstance(features, int) else features
         zeros = np.zeros(len(numbers))
         scatter = np.zeros((len(numbers), len(numbers)))
-        return cls(numbers, 0, 0.0, zeros, 0.0, scatter, zeros, 0.0, zeros, 0.0, constant)
+        return cls(
+            numbers,
+            0,
+            0.0,
+            zeros,
+            0.0,
+            scatter,
+            cross=zeros,
+            label_scatter=0.0,
+            squares=zeros,
+            label_squares=0.0,
+            constant=constant,
+        )
 
     @classmethod
     def of(

@@ -124,7 +124,7 @@ def reproduce_command(
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
 @quiet_option("-q", "--quiet", help="Print the path of the page and nothing else.")
 def sweep_command(
-    data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
+    data: Path, *, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
     repetitions: int, seed: int, prepare: str, format_: str | None, positive: str | None, axis: str,
     workers: int | None, cluster: str | None, out: Path, quiet: bool,
 ) -> None:  # fmt: skip

@@ -171,11 +171,11 @@ _plain_loop, _compiled_loop = cache(PlainLoop), cache(CompiledLoop)
 # What a person who waits for the compiler is told.
 
 #: How long a loop takes to compile, in seconds, where it is longer than usual.
-LONG = {"learn_mixture": 25, "learn_classes": 25}
-USUAL = 4
+COMPILE_SECONDS = {"learn_mixture": 25, "learn_classes": 25}
+USUAL_COMPILE_SECONDS = 4
 
 #: Where the classes are that a person knows.
-TOLD = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
+MODULES_OF_KINDS = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
 
 #: Report what is compiled: True, False, or None to report if standard error is a terminal.
 speaking: list[bool | None] = [None]
@@ -199,7 +199,9 @@ def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
     told = [
         cls
         for cls in map(type, with_parts(args))
-        if cls.__module__.startswith(TOLD) or not cls.__module__.startswith("giftrl.")
+        if cls.__module__.startswith(MODULES_OF_KINDS) or not cls.__module__.startswith("giftrl.")
     ]
     kinds = f" for {', '.join(cls.__name__ for cls in told)}" if told else ""
-    return f"compiling {loop.__name__}{kinds} (about {LONG.get(loop.__name__, USUAL)} s, once)"
+    return (
+        f"compiling {loop.__name__}{kinds} (about {COMPILE_SECONDS.get(loop.__name__, USUAL_COMPILE_SECONDS)} s, once)"
+    )

@@ -23,11 +23,11 @@ from giftrl.compiled.registry import TWINS
 
 #: Packages whose functions Numba knows by itself. Python's own modules are not looked at either, so that the digest is
 #: the same in every version of Python.
-KNOWN = frozenset({"numpy", "numba", *sys.stdlib_module_names})
+STABLE_PACKAGES = frozenset({"numpy", "numba", *sys.stdlib_module_names})
 #: When this process began, as far as files are concerned that may have been edited since they were imported.
-BEGUN = time.time_ns()
+PROCESS_START_NS = time.time_ns()
 #: By how much the time of a file can be behind the clock, in nanoseconds: systems mark files by a coarser one.
-COARSE = 50_000_000
+FILE_TIME_RESOLUTION_NS = 50_000_000
 
 
 def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
@@ -70,7 +70,7 @@ class _Walk:
     def function(self, function: Any) -> None:
         function = TWINS.get(function, inspect.unwrap(function))
         code = getattr(function, "__code__", None)
-        if code is None or function in self._seen or _package(function) in KNOWN:
+        if code is None or function in self._seen or _package(function) in STABLE_PACKAGES:
             return
         self._seen.add(function)
         self.files.add(code.co_filename)
@@ -82,14 +82,14 @@ class _Walk:
                 reached[name] = cell.cell_contents
         modules = [value for value in reached.values() if isinstance(value, ModuleType)]
         for module in modules:
-            if module.__name__.split(".")[0] not in KNOWN:
+            if module.__name__.split(".")[0] not in STABLE_PACKAGES:
                 reached |= {f"{module.__name__}.{name}": vars(module)[name] for name in names & vars(module).keys()}
         for name, value in reached.items():
             self._value(name, value)
 
     def member(self, cls: type[Any]) -> None:
         """A class whose methods a loop may run, and the classes it inherits from."""
-        if cls in self.classes or _package(cls) in KNOWN:
+        if cls in self.classes or _package(cls) in STABLE_PACKAGES:
             return
         self.classes.add(cls)
         for part in cls.__mro__:
@@ -138,7 +138,7 @@ def _spelled(value: Any) -> str:
 def _settled(file: str) -> bool:
     """True if a file exists, and is as it was when this process began."""
     try:
-        return Path(file).stat().st_mtime_ns < BEGUN - COARSE
+        return Path(file).stat().st_mtime_ns < PROCESS_START_NS - FILE_TIME_RESOLUTION_NS
     except OSError:
         return False
 

@@ -24,11 +24,11 @@ from giftrl.errors import GiftrlError
 
 #: Most processors made since 2013. Loops are compiled for this level wherever the processor has it, and not for the
 #: very processor: results then have the same bits on all these machines, and measured speed was the same or better.
-LEVEL = "x86-64-v3"
+CPU_LEVEL = "x86-64-v3"
 FEATURES = "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 
 #: What NumPy calls the parts of the level that tell it from lower ones; recent versions also name the level itself.
-TELLING = ("AVX2", "FMA3", "F16C")
+LEVEL_FEATURES = ("AVX2", "FMA3", "F16C")
 
 
 @functools.cache
@@ -37,8 +37,8 @@ def target() -> tuple[str, str]:
     if platform.machine().lower() in ("x86_64", "amd64"):
         core: Any = np._core if hasattr(np, "_core") else np.core
         known = core._multiarray_umath.__cpu_features__
-        if known.get("X86_V3") or all(known.get(feature) for feature in TELLING):
-            return LEVEL, FEATURES
+        if known.get("X86_V3") or all(known.get(feature) for feature in LEVEL_FEATURES):
+            return CPU_LEVEL, FEATURES
     if platform.machine().lower() in ("aarch64", "arm64"):
         return "generic", "+fp-armv8,+neon"  # every processor of that kind has these
     from llvmlite import binding
@@ -79,7 +79,7 @@ except ImportError:  # Windows: nothing is locked there
 FOLDER = "GIFTRL_CACHE_DIR"
 
 #: What a loop may call: functions of C that need neither Python nor Numba.
-OUTSIDE = (
+C_FUNCTIONS = (
     *("memset", "memcpy", "memmove", "malloc", "free", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow"),
     *("sqrt", "cbrt", "hypot", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh"),
     *("acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "floor", "ceil", "trunc", "rint", "round", "fmod", "ldexp"),
@@ -239,7 +239,7 @@ def _outside() -> dict[str, int]:
         with contextlib.suppress(OSError):
             places.append(ctypes.CDLL(name))
     found = {}
-    for name in OUTSIDE:
+    for name in C_FUNCTIONS:
         function = next((getattr(place, name) for place in places if hasattr(place, name)), None)
         if function is not None:
             found[name] = ctypes.cast(function, ctypes.c_void_p).value or 0

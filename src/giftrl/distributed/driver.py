@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.distributed.shards import Portion, Reading, ShardPlace, ShardRows
+from giftrl.distributed.shards import Portion, ShardPlace, ShardReading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
 from giftrl.streams.batch import Batch
@@ -99,7 +99,7 @@ class Worker:
         background: True to read and parse ahead in a thread.
     """
 
-    def __init__(self, reading: Reading, background: bool = False) -> None:
+    def __init__(self, reading: ShardReading, background: bool = False) -> None:
         self.reading = reading
         self.version = -1  # of the state at the beginning of its last round; -1 before the first
         self.model = LinearModel(reading.settings)
@@ -184,7 +184,7 @@ class LocalCrew:
 
     name = "this process, one worker after the other"
 
-    def __init__(self, reading: Reading, workers: int) -> None:
+    def __init__(self, reading: ShardReading, workers: int) -> None:
         self.reading = reading
         self.workers = [Worker(reading) for _ in range(workers)]
         self.repeated = 0
@@ -260,7 +260,9 @@ class Driver:
     >>> folder.cleanup()
     """
 
-    def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: RunProgress | None = None) -> None:
+    def __init__(
+        self, model: LinearModel, reading: ShardReading, crew: Crew, progress: RunProgress | None = None
+    ) -> None:
         self.model, self.reading, self.crew = model, reading, crew
         self.costs = Costs()
         if progress is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from giftrl.distributed.driver import Crew, Driver, LocalCrew, RunProgress
 from giftrl.distributed.ray_crew import SIMULATED_CLUSTER, RayCrew, connect, require_cluster
-from giftrl.distributed.shards import Reading, ShardPlace, deal, find_files, look_at_files, source_of
+from giftrl.distributed.shards import ShardPlace, ShardReading, deal, find_files, look_at_files, source_of
 from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
@@ -42,7 +42,7 @@ def plan(
     columns: Columns | None = None,
     schema: Schema | None = None,
     on_error: str = "stop",
-) -> Reading:
+) -> ShardReading:
     """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`.
 
     >>> import pathlib, tempfile
@@ -68,7 +68,7 @@ def plan(
         )  # fmt: skip
         next(iter(reader), None)  # the first rows show the kinds of columns
         schema = reader.schema
-    return Reading(settings, look.files, deal(look.files, workers), look.format, columns, schema, on_error)
+    return ShardReading(settings, look.files, deal(look.files, workers), look.format, columns, schema, on_error)
 
 
 def train(
@@ -164,7 +164,7 @@ def require_place(checkpoint: Path, resume: bool) -> None:
     require(checkpoint.exists(), "checkpoint", str(checkpoint), "there is none to go on from", remedy)
 
 
-def _described(reading: Reading) -> dict[str, Any]:
+def _described(reading: ShardReading) -> dict[str, Any]:
     """The settings of reading as JSON holds them: a run can be resumed only with the same."""
     columns = reading.columns._asdict()
     return {
@@ -188,7 +188,7 @@ def write_checkpoint(path: Path, driver: Driver) -> None:
     driver.model.save(path, more, steps | {"seen": np.flatnonzero(now.seen)})
 
 
-def read_checkpoint(path: Path, reading: Reading) -> tuple[LinearModel, RunProgress]:
+def read_checkpoint(path: Path, reading: ShardReading) -> tuple[LinearModel, RunProgress]:
     """The model and the progress of a checkpoint; an error if it belongs to another run."""
     model, more = LinearModel.load(path)
     different = reading.settings.differences(model.settings) + without_cluster(more)

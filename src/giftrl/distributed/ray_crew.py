@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from giftrl.distributed.driver import Order, Reply, Worker
-from giftrl.distributed.shards import Reading
+from giftrl.distributed.shards import ShardReading
 from giftrl.errors import GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch
 from giftrl.workers.merging import SharedState
@@ -182,7 +182,7 @@ class RayCrew:
     name = "Ray"
 
     def __init__(
-        self, reading: Reading, workers: int, *, slow: float = SLOW_FACTOR, least: float = MIN_SLOW_SECONDS
+        self, reading: ShardReading, workers: int, *, slow: float = SLOW_FACTOR, least: float = MIN_SLOW_SECONDS
     ) -> None:
         self.ray = ray = import_ray()
         self.slow, self.least = slow, least

@@ -311,7 +311,7 @@ class ShardPlace(NamedTuple):
     rows: int = 0
 
 
-class Reading(NamedTuple):
+class ShardReading(NamedTuple):
     """Everything that workers need to read any shard.
 
     Attributes:
@@ -352,7 +352,7 @@ class ShardRows:
         news: names that were not met before, of all batches so far.
     """
 
-    def __init__(self, reading: Reading, shard: int, place: ShardPlace, *, background: bool = False) -> None:
+    def __init__(self, reading: ShardReading, shard: int, place: ShardPlace, *, background: bool = False) -> None:
         assert reading.settings.bits is not None
         self.shard, self.place = shard, place
         self.done = False

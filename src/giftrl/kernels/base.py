@@ -29,7 +29,7 @@ from giftrl.updates.contract import check_loss, check_scores
 Array = NDArray[np.float64]
 
 
-class Batch(NamedTuple):
+class LabeledRows(NamedTuple):
     """Rows of features with their labels and weights (empty for all 1), and the array for the predictions."""
 
     rows: Any
@@ -71,7 +71,7 @@ class OneRow:
         self.learn: Callable[[], Any] | None = None
         self.predict: Callable[[], Any] | None = None
         self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
-        self.batch = PackedArgument(Batch(rows, self.label.reshape(1, 1), self.weight, self.score))
+        self.batch = PackedArgument(LabeledRows(rows, self.label.reshape(1, 1), self.weight, self.score))
         self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
         self.keep: Callable[[], Any] = _keep_nothing
 

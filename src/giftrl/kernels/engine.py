@@ -13,7 +13,7 @@ from giftrl.certificates import Certificate, Evidence, RowReservoir
 from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
-from giftrl.kernels.base import Batch, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
+from giftrl.kernels.base import LabeledRows, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
 from giftrl.kernels.loop_row_copy import THETA, columns
 from giftrl.kernels.scalar_round import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME, Parts
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
@@ -183,7 +183,9 @@ class OneLearner(RowLearner, Engine):
         predictions = np.empty((len(y), *self._scores))
         labels, n = self._typed(y), len(y)
         try:
-            self._learn_batch(Batch(rows, labels.reshape(n, 1), weights, predictions.reshape(n, -1 if n else 1)), n)
+            self._learn_batch(
+                LabeledRows(rows, labels.reshape(n, 1), weights, predictions.reshape(n, -1 if n else 1)), n
+            )
         except Overflowed as problem:
             first = problem.row or 0
             self._remember(slice_rows(rows, 0, first), labels[:first], weights[:first], predictions[:first])
@@ -236,7 +238,7 @@ class OneLearner(RowLearner, Engine):
         """Learn from a batch; return how many rows there are before one that overflows."""
         raise NotImplementedError
 
-    def _learn_batch(self, batch: Batch | PackedArgument, n: int) -> None:
+    def _learn_batch(self, batch: LabeledRows | PackedArgument, n: int) -> None:
         """Learn from n rows."""
         learnt = self._run(self._parts(), batch)
         if learnt == n > 0 and not np.isfinite(self.states).all():

@@ -21,7 +21,7 @@ from giftrl.compiled.lanes import get, load, narrow, prefetch, put, scratch, sto
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.kernels import lane_rounds as by
-from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.base import LabeledRows, weight
 from giftrl.kernels.lane_counts import lanes
 from giftrl.kernels.loop_row_copy import THETA, Q, X, columns
 from giftrl.kernels.scalar_round import ENERGY, LAM, LONGEST_STEP, LOSS, ROUNDING, Parts, moved_elsewhere
@@ -182,7 +182,7 @@ def ordinary(n2: float, state: Any, w: Any) -> bool:
 
 
 @formula(fast=True)
-def learn_coordinate(parts: Parts, batch: Batch, x: Any, states: Any, steps: Any) -> int:
+def learn_coordinate(parts: Parts, batch: LabeledRows, x: Any, states: Any, steps: Any) -> int:
     """Predict, account, learn, row by row: one walk over a row serves all models. Return how many rows were learned.
 
     ``steps`` is a buffer with a row for each entry of the longest row. One model halts before a row that might lead

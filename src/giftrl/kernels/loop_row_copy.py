@@ -21,7 +21,7 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
-from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.base import LabeledRows, weight
 from giftrl.kernels.scalar_round import (
     ENERGY,
     LAM,
@@ -110,7 +110,7 @@ class LineOfRow(NamedTuple):
         return total / (2.0 * self.h)
 
 
-class Step(NamedTuple):
+class CoordinateStep(NamedTuple):
     """The move of the coordinates of a row."""
 
     a: float  # z = a s
@@ -155,7 +155,7 @@ def led_divergence(psi: Any, v: Any, w: Any, lam_now: float, a: float) -> float:
 
 
 @formula(fast=True)
-def move_centred(psi: Any, v: Any, w: Any, step: Step) -> Moved:
+def move_centred(psi: Any, v: Any, w: Any, step: CoordinateStep) -> Moved:
     """Move the coordinates of a centred psi."""
     a, l1 = step.a, l1_strength(psi)
     stored, beyond = 0.0, 0.0
@@ -178,7 +178,7 @@ def move_centred(psi: Any, v: Any, w: Any, step: Step) -> Moved:
 
 
 @formula(fast=True)
-def move_plain(psi: Any, v: Any, w: Any, step: Step, gamma: bool) -> Moved:
+def move_plain(psi: Any, v: Any, w: Any, step: CoordinateStep, gamma: bool) -> Moved:
     """Move the coordinates of a psi that is not centred; ``gamma`` asks for the sums that gamma_t needs."""
     a, l1 = step.a, l1_strength(psi)
     stored, grown, beyond, divergence, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -227,7 +227,7 @@ def learn_row(parts: Parts, y: float, h: float, v: Any, w: Any, state: Any) -> t
         gamma = h * (chosen.phi - chosen.phi_led) - led_divergence(psi, v, w, lam_now, a)
     if not known_ahead(schedule):
         next_lam = next_lambda(schedule, state, gamma, a * a * n2)
-    step = Step(a, h * chosen.bend, lam_now, next_lam)
+    step = CoordinateStep(a, h * chosen.bend, lam_now, next_lam)
     moved = move_centred(psi, v, w, step) if centred(psi) else move_plain(psi, v, w, step, uses_gamma(schedule))
     if not state[0, ROUNDING] + moved.stored < math.inf:
         return p, False
@@ -245,7 +245,7 @@ def learn_row(parts: Parts, y: float, h: float, v: Any, w: Any, state: Any) -> t
 
 
 @formula(fast=True)
-def learn_row_copies(parts: Parts, batch: Batch, x: Any, state: Any) -> int:
+def learn_row_copies(parts: Parts, batch: LabeledRows, x: Any, state: Any) -> int:
     """Predict, account, learn, row by row. Return how many rows there are before one that leaves the range."""
     rows, labels, weights, predictions = batch
     w = np.empty((columns(parts.psi), longest(rows)), x.dtype)

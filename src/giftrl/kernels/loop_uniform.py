@@ -17,7 +17,7 @@ from giftrl.compiled.lanes import load, narrow, prefetch, scratch, store, wide, 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.kernels import lane_rounds as by
-from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.base import LabeledRows, weight
 from giftrl.kernels.lane_counts import lanes
 from giftrl.kernels.scalar_round import LAM, LONGEST_STEP, LOSS, THETA2, WALKED, Parts, recount_due
 from giftrl.ops.loss import value
@@ -108,7 +108,7 @@ def account_uniform(parts: Parts, count: int, h: float, state: Any, w: Any) -> N
 
 
 @formula(fast=True)
-def learn_uniform(parts: Parts, batch: Batch, theta: Any, states: Any, largest: float) -> int:
+def learn_uniform(parts: Parts, batch: LabeledRows, theta: Any, states: Any, largest: float) -> int:
     """Predict, account, learn, row by row: one walk over a row serves all models. Return how many rows were learned.
 
     ``batch.labels`` has one column for all models or one for each. One model halts before a row that takes

@@ -12,7 +12,7 @@ from giftrl.certificates.reservoir import as_budget
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import Rows, as_rows, longest
 from giftrl.errors import require
-from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
+from giftrl.kernels.base import LabeledRows, as_labels, as_weights, check_parts
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.lane_counts import EVERY
 from giftrl.kernels.loop_coordinate import learn_coordinate
@@ -80,7 +80,7 @@ class Group:
         by_lane = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
         all_models = predictions.shape[1] == self.lanes == len(self.models)  # no other model, and no empty lane
         scores = predictions if all_models else np.empty((len(labels), self.lanes))
-        batch, lane_states = Batch(rows, by_lane, weights, scores), states[self.every]
+        batch, lane_states = LabeledRows(rows, by_lane, weights, scores), states[self.every]
         if self.quantities == 1:
             largest = float(np.finfo(self.coordinates.dtype).max)
             limit = min(largest * largest, np.finfo(np.float64).max)
@@ -133,7 +133,7 @@ class Alone:
         y = np.ascontiguousarray(labels[:, [m if labels.shape[1] > 1 else 0]])
         learned = -1  # a model that has overflowed learns nothing
         if state[0, LOSS] < np.inf:
-            batch = Batch(rows, y, weights, scores)
+            batch = LabeledRows(rows, y, weights, scores)
             learned = learn_one_model(self.parts, batch, self.coordinates, state, self.compiled)
         if learned < len(y):
             state[0, LOSS], rest = np.inf, np.empty(len(y))

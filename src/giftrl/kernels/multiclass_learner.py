@@ -21,7 +21,7 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.errors import require_whole
-from giftrl.kernels.base import Batch, loss_of_scores, weight
+from giftrl.kernels.base import LabeledRows, loss_of_scores, weight
 from giftrl.kernels.engine import Array, OneLearner
 from giftrl.kernels.scalar_round import (
     ENERGY,
@@ -99,7 +99,7 @@ def weigh(h: float, r: Any) -> tuple[float, bool]:
 
 
 @formula(fast=True)
-def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
+def learn_multiclass_uniform(parts: Parts, batch: LabeledRows, theta: Any, state: Any) -> int:
     """One strength for all features: predict, account, learn, row by row; how many rows before one that overflows."""
     loss, psi, schedule = parts.loss, parts.psi, parts.schedule
     rows, labels, weights, predictions = batch
@@ -160,7 +160,7 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
 
 
 @formula(fast=True)
-def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -> int:
+def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: Any, state: Any) -> int:
     """A strength for each feature; as :func:`learn_multiclass_uniform`, and as :mod:`giftrl.kernels.coordinate`."""
     loss, psi, schedule = parts.loss, parts.psi, parts.schedule
     rows, labels, weights, predictions = batch

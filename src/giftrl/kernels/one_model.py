@@ -8,7 +8,7 @@ from giftrl import losses
 from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import Rows, longest, slice_rows
-from giftrl.kernels.base import Batch, OneRow
+from giftrl.kernels.base import LabeledRows, OneRow
 from giftrl.kernels.engine import Array, OneLearner, dual, point
 from giftrl.kernels.loop_coordinate import LARGE_SQUARE, learn_coordinate
 from giftrl.kernels.loop_row_copy import learn_row_copies, predict_rows
@@ -39,7 +39,7 @@ def learn_one_model(parts: Any, batch: Any, coordinates: Any, states: Array, com
         return n
     if learned > 0:
         rows, weights = slice_rows(given.rows, learned, n), given.weights[learned:]
-        batch = Batch(rows, given.labels[learned:], weights, given.predictions[learned:])
+        batch = LabeledRows(rows, given.labels[learned:], weights, given.predictions[learned:])
     return learned + int(ready(learn_row_copies, compiled)(parts, batch, x, states))
 
 

@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 #: Parameters that define the model. They must not change between calls of partial_fit.
 MADE_OF = tuple(field.name for field in fields(Parameters))
 #: Matrix types that the compiled loops accept without a copy.
-ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+MATRIX_TYPES: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 @dataclass(eq=False, repr=False)
@@ -92,7 +92,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         """Validate the examples and learn from them: all passes of ``fit``, or one pass of ``partial_fit``."""
         first = anew or not self.__sklearn_is_fitted__()
         with self._all_or_nothing():
-            x, y = validate_data(self, as_frame(X), y, **ROWS, **self._checks, reset=first)
+            x, y = validate_data(self, as_frame(X), y, **MATRIX_TYPES, **self._checks, reset=first)
             weights = sample_weight
             if weights is not None:
                 weights = np.asarray(_check_sample_weight(weights, x, dtype=np.float64, ensure_non_negative=True))
@@ -224,7 +224,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         """Return <s, x> + intercept of new examples, a column for each column of the model."""
         check_is_fitted(self)
-        x = validate_data(self, as_frame(X), **ROWS, reset=False)
+        x = validate_data(self, as_frame(X), **MATRIX_TYPES, reset=False)
         x = unit_rows(x) if self.normalize == "unit" else x
         if self._sparse:
             predictor = self._predictor

@@ -12,7 +12,7 @@ from giftrl.ops.scalar import clamp, exp, log_add_exp, mean_product, sigmoid, so
 from giftrl.ops.vector_loss import mass_moved, slope
 
 LOGISTIC = Logistic()
-LONGEST = 1e300  # a longer step is replaced by this one, so that twice its length is in float64
+MAX_STEP = 1e300  # a longer step is replaced by this one, so that twice its length is in float64
 
 
 @formula
@@ -156,7 +156,7 @@ class Softmax(NamedTuple):
         spread_out(p, y, largest, spread, s, out)
         if not c * s > 1e-17:  # the slope changes by less than this share of itself on the way
             return
-        c = min(c, LONGEST)
+        c = min(c, MAX_STEP)
         log_c = math.log(c)
         doubled = c * (1.0 + focus(out, y))
         d = -doubled * scalar.prox(LOGISTIC, margin, 1.0, doubled)
@@ -205,7 +205,7 @@ class Softmax(NamedTuple):
         spread_out(p, y, largest, spread, s, out)
         if not c * s > 1e-17:
             return
-        c = min(c, LONGEST)
+        c = min(c, MAX_STEP)
         log_c = math.log(c)
         alone = focus(out, y)
         doubled = c * (1.0 + alone)

@@ -36,7 +36,7 @@ from giftrl.mixtures.combination import (
 )
 from giftrl.mixtures.experts import add_products, bet_all, factors, measure, move, remember, settle_bet
 from giftrl.mixtures.full_matrix import (
-    SHARPEST,
+    MAX_CURVATURE_GAIN_OF_CLASSES,
     admit_row,
     drift_matrix,
     grow_classes,
@@ -298,7 +298,7 @@ def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: 
         c = total(read(side, z) * az)
         write(stack[AZ], az)
         if 0.0 < c <= limits.LONGEST_STACK_STEP:
-            bend_stack(side, inverse, stack[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
+            bend_stack(side, inverse, stack[AZ], c, min(0.5 * h * bends[m], MAX_CURVATURE_GAIN_OF_CLASSES / c))
 
 
 @formula(fast=True)

@@ -181,7 +181,7 @@ def remember(columns: BlockColumns, x: Any, j: int, u: float, h: float, g: float
 #: What a coordinate may bet before it has won anything.
 WEALTH = 4.0
 #: A coordinate that has won more bets as if it had won this.
-RICHEST = 1e12
+MAX_WEALTH = 1e12
 
 
 @formula(fast=True)
@@ -220,4 +220,4 @@ def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> No
 def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
     """Add what a bet has won to W_j."""
     real, wealth = x.dtype.type, at + scores + scores
-    x[j, wealth] = max(real(0.0), min(real(RICHEST), x[j, wealth] + won))
+    x[j, wealth] = max(real(0.0), min(real(MAX_WEALTH), x[j, wealth] + won))

@@ -40,11 +40,11 @@ CREDIT, EARNED = 3.2e7, 64.0
 #: The matrices of all classes have at most this many numbers: K times the square of the places.
 MOST_NUMBERS = 1 << 18
 #: A row adds to the curvature along it at most this factor: beyond that, rounding would undo the rest.
-SUREST = 1e8
+MAX_CURVATURE_GAIN = 1e8
 #: The same for K scores, here and in the stack.
-SHARPEST = 1e6
+MAX_CURVATURE_GAIN_OF_CLASSES = 1e6
 #: Added to c before it divides.
-TINY = 1e-300
+SMALLEST_DIVISOR = 1e-300
 #: How many downdates are delayed; :func:`apply_late` names them all.
 LATE_ROWS = 8
 
@@ -224,7 +224,7 @@ def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
     known = variance(matrix, s)
     most = np.sqrt(matrix.prior[s] / known) if known > 0.0 else np.inf
     g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
-    if g > SUREST:  # nothing but rounding is left of it
+    if g > MAX_CURVATURE_GAIN:  # nothing but rounding is left of it
         isolate(matrix, s, matrix.prior[s])
         matrix.x[s] = 0.0
     else:
@@ -311,7 +311,7 @@ def spread_matrix(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au:
 @formula(fast=True)
 def learn_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and add the curvature h to the inverse of A."""
-    part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
+    part = 1.0 / (1.0 / min(h, MAX_CURVATURE_GAIN / (c + SMALLEST_DIVISOR)) + c) if h > 0.0 else 0.0
     for k in range(matrix.size[0]):
         matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
     downdate(matrix, au, math.sqrt(part))
@@ -351,7 +351,7 @@ def spread_classes(matrix: Matrix, record: Any, row: Any, count: int, g: Any, u:
 def step_classes(matrix: Matrix, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
     """:func:`learn_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
     for m in range(len(c)):
-        bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / (c[m] + TINY))
+        bend = min(h * bends[m] / (2.0 * RATE), MAX_CURVATURE_GAIN_OF_CLASSES / (c[m] + SMALLEST_DIVISOR))
         learn_matrix(of_class(matrix, m), au[m], c[m], a[m], bend)
     if advance(matrix):
         for m in range(len(c)):

@@ -533,7 +533,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 #: Arrays whose length may differ from that of a new learner: they grow with the features.
 OF_FEATURES = ("features.record", "features.x", "features.theta")
-GROWING = (*OF_FEATURES, "features.dense", "features.stamps")
+GROWING_ARRAYS = (*OF_FEATURES, "features.dense", "features.stamps")
 #: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
 #: what is not in the mixture, and sums beyond float64 are infinite.
 MUST_BE_FINITE: dict[str, list[int]] = {
@@ -563,7 +563,7 @@ def unsound(learner: Any, state: Arrays) -> str | None:
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
     """True if an array has the type and shape that it has in a new learner, and no forbidden number."""
-    first = 1 if name in GROWING else 0
+    first = 1 if name in GROWING_ARRAYS else 0
     if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
         return False
     if name == "features.theta":  # infinite once nothing is certified

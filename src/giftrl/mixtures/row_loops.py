@@ -64,7 +64,7 @@ class MixtureParts(NamedTuple):
 
 
 class MixtureBatch(NamedTuple):
-    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor boosted.
+    """A :class:`giftrl.kernels.base.LabeledRows`, with an array for predictions that are neither clipped nor boosted.
 
     That array is empty if they are not wanted.
     """
@@ -242,7 +242,7 @@ def update_entries(parts: MixtureParts, now: Any) -> None:
             remember(ONE_SCORE, x, j, u, curved, relative)
 
 
-ONLY = np.uint64(0)
+ONLY_COLUMN = np.uint64(0)
 
 
 @formula(fast=True)
@@ -264,10 +264,10 @@ def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Entries) -> int
     if row.many[1] > 0 or not abs(slope) <= ORDINARY_SLOPE:
         for k in range(first, last):
             v = clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
-            far += shift(theta, column(rows, i, k), ONLY, slope * v)
+            far += shift(theta, column(rows, i, k), ONLY_COLUMN, slope * v)
         return far
     for k in range(first, last):
-        theta[column(rows, i, k), ONLY] -= slope * np.float64(rows.data[k])
+        theta[column(rows, i, k), ONLY_COLUMN] -= slope * np.float64(rows.data[k])
     return far
 
 

@@ -5,8 +5,8 @@
 ['linear', 'truncated', 'twostep', 'proximal']
 """
 
-from giftrl.paper.curves import READINGS, PaperReading, rules
+from giftrl.paper.curves import READINGS, Reading, rules
 from giftrl.paper.panels import BUNDLED, PAPER, PaperPanel
 from giftrl.paper.published import Distance, compare, points
 
-__all__ = ["BUNDLED", "PAPER", "READINGS", "Distance", "PaperPanel", "PaperReading", "compare", "points", "rules"]
+__all__ = ["BUNDLED", "PAPER", "READINGS", "Distance", "PaperPanel", "Reading", "compare", "points", "rules"]

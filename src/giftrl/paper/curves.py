@@ -25,7 +25,7 @@ UPDATES: dict[str, Any] = {
 }
 
 
-class PaperReading(NamedTuple):
+class Reading(NamedTuple):
     """One way to read the paper.
 
     Attributes:
@@ -50,11 +50,11 @@ class PaperReading(NamedTuple):
 
 #: The three readings of the paper's setting: as found, literal, and fair.
 READINGS = {
-    "found": PaperReading(
+    "found": Reading(
         1.0, 0.0, 10.0, "what the published figures need: a floor for two-step, and logistic betas times 10"
     ),
-    "literal": PaperReading(0.0, 0.0, 1.0, "the paper as printed: no floor, betas as labelled"),
-    "fair": PaperReading(1.0, 1.0, 10.0, "as found, but with the floor of two-step for every rule"),
+    "literal": Reading(0.0, 0.0, 1.0, "the paper as printed: no floor, betas as labelled"),
+    "fair": Reading(1.0, 1.0, 10.0, "as found, but with the floor of two-step for every rule"),
 }
 
 

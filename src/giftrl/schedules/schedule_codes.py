@@ -17,7 +17,7 @@ __all__ = ["AnySchedule", "Schedules", "encode_schedule", "evidence", "known_ahe
 TYPES: tuple[type[Any], ...] = tuple(BY_NAME.values())
 globals().update({cls.__name__: cls for cls in TYPES})
 #: How many numbers the schedule with the most fields has.
-WIDTH = max(len(cls._fields) for cls in TYPES)
+MAX_FIELDS = max(len(cls._fields) for cls in TYPES)
 
 
 def _members(number: str) -> list[str]:
@@ -53,7 +53,7 @@ by_code(AnySchedule, "evidence(self, gamma, z2)", "return evidence({}, gamma, z2
 # Branches outside of the loop: it then runs several models at a time.
 _LOOP = "for m in range(len(out)):\n    out[m] = lam({}, t, totals[m])"
 by_code(Schedules, "lams(self, t, totals, out)", _LOOP, _EACH, globals())
-_COLUMN = f"({', '.join(f'self.numbers[{k}, m]' for k in range(WIDTH))},)"
+_COLUMN = f"({', '.join(f'self.numbers[{k}, m]' for k in range(MAX_FIELDS))},)"
 by_code(Schedules, "of_model(self, m)", "return AnySchedule(self.code, {})", [_COLUMN] * len(TYPES), globals())
 
 
@@ -75,4 +75,4 @@ def encode_schedule(schedule: Any) -> Any:
     if type(schedule) not in TYPES:
         return schedule
     numbers = [float(number) for number in schedule]
-    return AnySchedule(TYPES.index(type(schedule)), tuple(numbers + [1.0] * (WIDTH - len(numbers))))
+    return AnySchedule(TYPES.index(type(schedule)), tuple(numbers + [1.0] * (MAX_FIELDS - len(numbers))))

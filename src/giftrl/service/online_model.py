@@ -44,7 +44,7 @@ from giftrl.training.model import LinearModel, as_rows
 #: Rows learned under one lock, at most: less than a millisecond for most models.
 ROWS_PER_LOCK = 256
 #: The entry of ``compiled_formats`` for single rows.
-SINGLE = "single"
+SINGLE_ROWS = "single"
 #: The outputs of a prediction.
 LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
 #: Entries of a single row, and names and layouts that are kept, at most.
@@ -275,7 +275,7 @@ class OnlineModel:
     def __init__(self, model: LinearModel, columns: Columns) -> None:
         self.model, self.columns = model, columns
         self.lock = threading.Lock()
-        self.compiled_formats: set[str] = set()  # with SINGLE: formats whose predictions no compiler delays
+        self.compiled_formats: set[str] = set()  # with SINGLE_ROWS: formats whose predictions no compiler delays
         self._singles: SingleRows | None = None
         self.reset_reader()
         self._make_asking()
@@ -395,7 +395,7 @@ class OnlineModel:
                 if single[0] is not None:
                     single += [self._predict_row(body, output) for body in bodies[1:]]
                     if None not in single:
-                        self.compiled_formats.add(SINGLE)
+                        self.compiled_formats.add(SINGLE_ROWS)
                         return cast("list[Answer]", single)
                 read = self._read(self._asking, bodies)
             except (GiftrlError, MemoryError) as problem:
@@ -411,7 +411,7 @@ class OnlineModel:
 
     def predict_soon(self, body: Body, output: str = LABEL) -> Answer | None:
         """Predict for a single row if that takes microseconds now; return None otherwise."""
-        if SINGLE not in self.compiled_formats or output == PROBA or not self.lock.acquire(blocking=False):
+        if SINGLE_ROWS not in self.compiled_formats or output == PROBA or not self.lock.acquire(blocking=False):
             return None
         try:
             return self._predict_row(body, output)

@@ -91,7 +91,7 @@ class Batch:
 # Rows as learners need them: each feature at most once, none unknown, all values finite.
 
 ONE = np.uint64(1)
-SPREAD = np.uint64(0x9E3779B97F4A7C15)
+HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @formula
@@ -114,7 +114,7 @@ def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, pla
             index = indices[k]
             if index < 0:
                 continue
-            at = ((np.uint64(index) * SPREAD) >> np.uint64(32)) & mask
+            at = ((np.uint64(index) * HASH_MULTIPLIER) >> np.uint64(32)) & mask
             while rows[at] == i and indices[np.uint64(places[at])] != index:
                 at = (at + ONE) & mask
             if rows[at] == i:

@@ -29,7 +29,7 @@ from giftrl.compiled.lanes import clip, load, maximum, narrow, store, where_less
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table, factors, strengths
+from giftrl.mixtures.experts import MAX_WEALTH, WEALTH, factor_table, factors, strengths
 from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.state import NORM, SCALE, BlockColumns
 from giftrl.ops.scalar import clamp
@@ -121,7 +121,7 @@ def merge_coin(x: Any, j: int, size: int, at: Any, scores: int, scales: Any, m: 
         all_won, all_turned = all_won + gain, all_turned + turn
     workers = len(scales) - 1.0
     won, turned = (won / weight, turned / weight) if weight > 0.0 else (all_won / workers, all_turned / workers)
-    poor, rich = clamp(before + won, 0.0, RICHEST), clamp(before + all_won, 0.0, RICHEST)
+    poor, rich = clamp(before + won, 0.0, MAX_WEALTH), clamp(before + all_won, 0.0, MAX_WEALTH)
     coin[j, 0, m], coin[j, 1, m], coin[j, 2, m] = staked, poor, rich
     return (WEALTH + poor) * (part + turned), (WEALTH + rich) * total / (1.0 + staked)
 
@@ -228,7 +228,7 @@ def write_blocks(
             store(x, j, m * experts, narrow(x, clip(average + way * (load(grid, ends.total, row, 0) - average), most)))
             step, staked = steps[group[j], experts], ends.coin[j, 0, m]
             poor, rich = ends.coin[j, 1, m], ends.coin[j, 2, m]
-            wealth = clamp(poor + step * (rich - poor), 0.0, RICHEST)
+            wealth = clamp(poor + step * (rich - poor), 0.0, MAX_WEALTH)
             bet = ends.average[row, experts] + step * (ends.total[row, experts] - ends.average[row, experts])
             x[j, at.coin + m] = real(clamp(bet * (1.0 + staked) / (WEALTH + wealth), -most, most))
             x[j, at.coin + scores + m], x[j, at.coin + 2 * scores + m] = real(staked), real(wealth)

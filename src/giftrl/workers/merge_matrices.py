@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
-from giftrl.mixtures.full_matrix import CREDIT, SUREST, Matrix, nothing_late
+from giftrl.mixtures.full_matrix import CREDIT, MAX_CURVATURE_GAIN, Matrix, nothing_late
 from giftrl.mixtures.state import PLACE, SCALE
 from giftrl.workers.merge_features import MergedFeatures
 from giftrl.workers.pieces import Piece, added
@@ -134,7 +134,7 @@ def grown(a: Array, x: Array, factor: Array, prior: Array) -> tuple[Array, Array
     most = np.sqrt(np.divide(prior, variance, out=np.full(len(a), np.inf), where=variance > 0.0))
     g = np.minimum(np.divide(1.0, factor, out=np.full(len(a), np.inf), where=factor > 0.0), most)
     g = np.where(factor < 1.0, np.maximum(1.0, g), 1.0)
-    anew = g > SUREST
+    anew = g > MAX_CURVATURE_GAIN
     g[anew] = 0.0
     larger = g[:, None] * a * g
     larger[anew, anew] = prior[anew]

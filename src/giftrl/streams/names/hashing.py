@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.streams.names.features import Arrays, Dictionary, Features, News, Report, ascending, checked, longer, sound
 from giftrl.streams.names.interactions import SEPARATOR
-from giftrl.streams.names.tables import MAX_LOGGED_BYTES, NAMELESS, NEWS, HashTable
+from giftrl.streams.names.tables import MAX_LOGGED_BYTES, NAMELESS, NEW_NAMES, HashTable
 
 EULER = 0.5772156649015329
 
@@ -127,9 +127,9 @@ class Hashing(Features):
 
     def news(self) -> News:
         table = self._table
-        count = int(table.counts[NEWS])
+        count = int(table.counts[NEW_NAMES])
         ends = table.ends[: count + 1].copy()
-        table.counts[NEWS] = 0
+        table.counts[NEW_NAMES] = 0
         products, self._new_products = joined(self._new_products), []
         return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0, products)
 
@@ -208,7 +208,7 @@ class Hashing(Features):
         return bool(numbers.max(initial=0) < self.constant)
 
     def _noted(self) -> None:
-        if self._kept is not None and self._table.counts[NEWS]:
+        if self._kept is not None and self._table.counts[NEW_NAMES]:
             news = self.news()
             self._keep(news, news.slots >= 0)
 

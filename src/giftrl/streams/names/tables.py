@@ -259,7 +259,7 @@ def name_size(name: Any) -> Any:
 MAX_LOGGED_BYTES = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
 NAMELESS = 2**30  # in the log, added to a slot whose name is not kept
 
-NEWS = 0  # the count of a hash table
+NEW_NAMES = 0  # the count of a hash table
 NAMES, DROPPED = range(2)  # the counts of an exact one
 
 
@@ -284,7 +284,7 @@ class HashTable(NamedTuple):
 
     def new_name(self, h: Any, text: Any, name: Any, frozen: bool) -> Any:
         slot = hash_slot(h, self.mask)
-        k = self.counts[NEWS]
+        k = self.counts[NEW_NAMES]
         if k == len(self.news) or self.ends[k] + MAX_LOGGED_BYTES > len(self.arena):
             return FULL
         set_bit(self.named, slot)
@@ -294,7 +294,7 @@ class HashTable(NamedTuple):
             self.news[k] = NAMELESS + np.int64(slot)
         else:
             self.ends[k + 1] = write_name(self.arena, self.ends[k], text, name, MAX_LOGGED_BYTES)
-        self.counts[NEWS] = k + 1
+        self.counts[NEW_NAMES] = k + 1
         return np.int64(slot)
 
     def sign(self, h: Any) -> Any:
@@ -304,13 +304,13 @@ class HashTable(NamedTuple):
         if n > self.mask:
             return np.int64(UNKNOWN)
         if not (frozen | has_bit(self.numbered, n)):
-            k = self.counts[NEWS]
+            k = self.counts[NEW_NAMES]
             if k == len(self.news):
                 return np.int64(FULL)
             set_bit(self.numbered, n)
             self.news[k] = ~np.int64(n)
             self.ends[k + 1] = self.ends[k]
-            self.counts[NEWS] = k + 1
+            self.counts[NEW_NAMES] = k + 1
         return np.int64(n)
 
 
