@@ -14,7 +14,7 @@ import click
 
 from giftrl.cli.commands import COMMANDS, Commands
 from giftrl.service.http import openapi
-from giftrl.streams.formats import FORMATS
+from giftrl.streams import FORMATS
 from website import names
 
 RECORD = Path(__file__).parent / "data" / "interface.json"
