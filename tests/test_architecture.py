@@ -18,7 +18,7 @@ NODES = [(path.relative_to(ROOT).as_posix(), node) for path, tree in TREES.items
 MAX_FILES = {"src": 254}
 MAX_LINES = {"src": 46_300, "tests": 32_000, "benchmarks": 5_400}
 MAX_MODULES_OF_A_PACKAGE = 14
-MAX_LINES_OF_A_MODULE = 650
+MAX_LINES_OF_A_MODULE = 700
 MAX_POSITIONAL = 10
 
 #: River's estimators have the names of those for scikit-learn; each kind of component has a ``contract``.
