@@ -8,8 +8,8 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.source import find_sources
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.training.checkpoint import InputDigests
 from giftrl.training.model import pack, unpack
+from giftrl.training.trainer import InputDigests
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 

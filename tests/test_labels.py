@@ -20,7 +20,7 @@ from giftrl.streams import Columns, Dictionary, Reader
 from giftrl.streams.batch import LabelNames
 from giftrl.streams.first_labels import first_labels
 from giftrl.training import LinearModel, Settings
-from giftrl.training.choose_loss import choose_target, distinct, look, names_where_text
+from giftrl.training.settings import choose_target, distinct, look, names_where_text
 from tests.commands import giftrl
 
 NAMES = ("no", "yes")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from giftrl.cli.training_run import TABLE_HEADS, Progression, in_columns
+from giftrl.cli.terminal import TABLE_HEADS, Progression, in_columns
 from giftrl.streams.reader import Progress
 from giftrl.training.model import LaterPassCounts
 from tests.commands import GIFTRL, write_rows

@@ -1,9 +1,8 @@
 """The command line, ``giftrl``.
 
 :mod:`giftrl.cli.commands` has the list of commands, whose modules are imported when they are called, and turns errors
-into messages (:mod:`giftrl.cli.messages`). :mod:`giftrl.cli.options` has options that commands share,
-:mod:`giftrl.cli.terminal` streams, signals, progress bars and tables, and :mod:`giftrl.cli.training_run` the runs of
-``giftrl train``.
+into messages (:mod:`giftrl.cli.messages`). :mod:`giftrl.cli.options` has options that commands share, and
+:mod:`giftrl.cli.terminal` streams, signals, progress bars and tables.
 """
 
 import atexit

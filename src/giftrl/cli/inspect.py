@@ -82,7 +82,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.training_run import within_norm
+    from giftrl.cli.train import within_norm
     from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)

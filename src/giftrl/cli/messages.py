@@ -184,12 +184,3 @@ def notes(remarks: Iterable[Message]) -> list[str]:
     """Remarks of a reader, with the options of the command that runs."""
     speak = OptionNames(click.get_current_context().command)
     return [render(remark, speak) for remark in remarks]
-
-
-def about(trainer: Any) -> list[str]:
-    """The meaning of the columns of the data, and remarks about them."""
-    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
-    remarks = notes(trainer.reader.remarks)
-    if schema is not None and not json and set(schema.kinds) <= {"label", "weight", "ignored"}:
-        remarks.append(NO_FEATURES)
-    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]

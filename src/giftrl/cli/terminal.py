@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any
 
 import click
@@ -82,11 +81,7 @@ def drop_output() -> None:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, with null for numbers that are not finite, which JSON has not.
-
-    >>> json_text({"a": float("inf")})
-    '{\\n  "a": null\\n}'
-    """
+    """A value as JSON, with null for numbers that are not finite, which JSON has not."""
     return json.dumps(_finite(value), indent=2, allow_nan=False)
 
 
@@ -129,7 +124,7 @@ def decimals(number: float) -> str:
 
 
 def counted(number: int, noun: str, several: str | None = None) -> str:
-    """A number and what it counts.
+    """A number and a noun in the singular or plural.
 
     >>> counted(1, "row"), counted(20_000, "row"), counted(2, "pass", "passes")
     ('1 row', '20,000 rows', '2 passes')
@@ -150,27 +145,16 @@ class Bar:
 
     Args:
         console: where to show it, from :func:`standard_error`.
-        said: the words; what is being done.
+        said: the words at the beginning.
         steps: how many steps there are, for :meth:`step`; None if :meth:`move` says how much is done.
-        seconds: the time limit of what is being done, for a bar that moves with the clock.
+        seconds: a time limit, for a bar that moves with the clock.
         clock: the current time in seconds; tests replace it.
-
-    >>> with Bar(PlainConsole(), "counting", steps=2) as bar:
-    ...     bar.step("one")
-    ...     bar.step("two")
-    >>> bar.shown
-    False
     """
 
     def __init__(
-        self,
-        console: Any,
-        said: str = "",
-        *,
-        steps: int | None = None,
-        seconds: float | None = None,
+        self, console: Any, said: str = "", *, steps: int | None = None, seconds: float | None = None,
         clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.shown = console.is_terminal and (seconds is None or seconds >= MIN_BAR_SECONDS)
         self._steps, self._done = steps, -1  # the first step that is named is not done yet
         self._progress = _progress(console, clock, said, seconds) if self.shown else None
@@ -180,9 +164,7 @@ class Bar:
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: Any) -> None:
         if self._progress is not None:
             self._progress.stop()
 
@@ -239,12 +221,7 @@ def proving(console: Any, seconds: float) -> Bar:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print rows of text in columns, each as wide as its widest cell.
-
-    Args:
-        head: the names of the columns.
-        rows: the cells of each row.
-        left: how many columns, from the first, are aligned to the left.
+    """Print rows of text in columns, each as wide as its widest cell; the first ``left`` are aligned to the left.
 
     >>> print_table(("update", "loss"), [("linear", "0.5"), ("iwa", "12")])
     update  loss
@@ -256,3 +233,143 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
     for line in lines:
         cells = zip(line, widths, strict=True)
         click.echo("  ".join(c.ljust(w) if j < left else c.rjust(w) for j, (c, w) in enumerate(cells)).rstrip())
+
+
+# The progress of a training run: a bar, and a table of losses.
+
+TABLE_HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
+COLUMN_ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
+SHORT_NAMES = {"curvature ": "c", ", rate ": "/", "adagrad ": "ada", " betting": "", "full ": ""}
+
+
+def in_columns(cells: Iterable[str]) -> str:
+    """A line of the table. A cell that is too wide for its column uses blanks of the next column."""
+    line = ""
+    for cell, end in zip(cells, COLUMN_ENDS, strict=True):
+        blank = " " if line else ""
+        line += blank + cell.rjust(end - len(line) - len(blank))
+    return line
+
+
+def narrow(number: float) -> str:
+    """A number in at most 8 characters besides its sign.
+
+    >>> narrow(0.25), narrow(1234.5678), narrow(12345678.9), narrow(-3.14e11)
+    ('0.250000', '1234.57', '12345679', '-3.14e+11')
+    """
+    return decimals(number) if abs(number) < 1e6 else f"{number:.0f}" if abs(number) < 1e8 else f"{number:.2e}"
+
+
+def cut(text: str) -> str:
+    """A text on one line, in at most 10 characters.
+
+    >>> cut("no"), cut("extraordinary"), cut("one\\ntwo")
+    ('no', 'extraordi…', 'one\\\\ntwo')
+    """
+    from giftrl.training.predictions import shown  # which takes long
+
+    text = shown(text)
+    return text if len(text) <= 10 else f"{text[:9]}…"
+
+
+def leader(experts: Iterable[tuple[str, float, float]]) -> str:
+    """A short name of the expert with the largest share: c10/4 means curvature 10, rate 4.
+
+    >>> leader([("curvature 10, rate 4", 0.2, 1.0), ("adagrad 0.3", -0.5, 2.0), ("coin betting", 0.1, 3.0)])
+    'ada0.3'
+    """
+    name, _, _ = max(experts, key=lambda expert: abs(expert[1]))
+    for long, short in SHORT_NAMES.items():
+        name = name.replace(long, short)
+    return name
+
+
+class Progression:
+    """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
+
+    *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
+    *prediction* and *nonzeros* are those of the last example; if labels have names, so has the prediction. A mixture
+    has the column *expert*, the expert with the largest share of the prediction, in the place of *lambda*.
+
+    Args:
+        console: where to print, from :func:`standard_error`; there is a bar if it is a terminal.
+        quiet: print nothing.
+        mixed: True if the learner is a mixture of experts.
+        clock: the current time in seconds; tests replace it.
+        about: given the trainer, the lines above the table, which is printed when the first rows have been learned.
+
+    Attributes:
+        learned: number of examples watched, those of each pass counted.
+    """
+
+    def __init__(
+        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter,
+        about: Callable[[Any], list[str]] | None = None,
+    ) -> None:  # fmt: skip
+        self._console, self._quiet, self._mixed, self._clock, self._about = console, quiet, mixed, clock, about
+        self._loss = self._weight = 0.0  # at the last line
+        self._began: float | None = None
+        self._before = 0  # examples learned before the clock started
+        self._bar = Bar(PlainConsole() if quiet else console, "compiling, if this is the first run", clock=clock)
+        self._headed = quiet
+        self.learned = 0
+
+    def __enter__(self) -> "Progression":
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._bar.__exit__(*problem)
+
+    def start(self, model: Any) -> None:
+        """Count from here: what a model learned before is in its average, and not in what comes since."""
+        self._loss, self._weight = model.average_loss * model.weight, model.weight
+
+    def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
+        """Update the bar, and add a line to the table when the number of examples is a power of two."""
+        model = trainer.model
+        self.learned += last - first
+        if not self._headed:
+            self._headed = True
+            about = [] if self._about is None else self._about(trainer)
+            heads = in_columns([*TABLE_HEADS[:-1], "expert" if self._mixed else TABLE_HEADS[-1]])
+            self._console.print("\n".join([*about, *([""] if about else []), heads]))
+        if self._bar.shown:
+            self._move(trainer)
+        # After the first pass the loss of rows that are learned says nothing about others.
+        if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
+            self.line(model, batch, last - 1, predictions[-1:])
+
+    def passed(self, trainer: Any) -> None:
+        """Print the loss on the rows held out, after a pass."""
+        losses = trainer.held_out_losses
+        if not self._quiet and losses:
+            rows = counted(trainer.multi_pass.rows, "row")
+            self._console.print(f"pass {trainer.passes_done}: held-out loss {decimals(losses[-1])} on {rows}")
+
+    def _move(self, trainer: Any) -> None:
+        examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
+        rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
+        if self._began is None:
+            self._began, self._before = now, examples
+        else:
+            rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
+        fraction = trainer.reader.progress.fraction
+        self._bar.move(None if fraction is None else (trainer.passes_done + fraction) / trainer.passes, rate)
+
+    def line(self, model: Any, batch: Any, row: int, score: Any) -> None:
+        """Print a line of the table; ``score`` has those of the last example."""
+        weight, loss = model.weight, model.average_loss * model.weight
+        since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
+        self._loss, self._weight = loss, weight
+        state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
+        settings, label = model.settings, f"{batch.labels[row]:.7g}"
+        if settings.label_values is None:
+            prediction = f"{score[0]:.4f}" if abs(score[0]) < 1e4 else narrow(score[0])
+        else:
+            decided = model.decide(score)[0]
+            prediction = cut(decided) if settings.label_names else f"{decided:.7g}"
+            label = cut(settings.class_names[int(batch.labels[row])]) if settings.label_names else label
+        nonzeros = f"{batch.indptr[row + 1] - batch.indptr[row]}"
+        cells = f"{model.examples:,}", narrow(since), narrow(model.average_loss), label, prediction, nonzeros, state
+        self._console.print(in_columns(cells))

@@ -60,7 +60,7 @@ def convert_command(
     from giftrl.streams.names.interactions import Interactions, Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.arrow import ConvertedWriter
-    from giftrl.training.choose_loss import names_where_text
+    from giftrl.training.settings import names_where_text
 
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)

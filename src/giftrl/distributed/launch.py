@@ -14,7 +14,9 @@ from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.training.checkpoint import (
+from giftrl.training.model import LinearModel
+from giftrl.training.settings import Settings
+from giftrl.training.trainer import (
     Checkpoint,
     differences,
     require_no_checkpoint,
@@ -22,8 +24,6 @@ from giftrl.training.checkpoint import (
     unsound_checkpoint,
     without_cluster,
 )
-from giftrl.training.model import LinearModel
-from giftrl.training.settings import Settings
 from giftrl.workers.merging import require_auto
 
 Named = str | os.PathLike[str]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.config import AUTO
 from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
 from giftrl.service.bodies import (
     Answer,
@@ -31,9 +32,8 @@ from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.training.choose_loss import AUTO, Target, choose_target, chosen_by_rows, placeholder_target
 from giftrl.training.model import LinearModel
-from giftrl.training.settings import Settings
+from giftrl.training.settings import Settings, Target, choose_target, chosen_by_rows, placeholder_target
 
 #: Settings about the keys of rows; the label is always under "label".
 ROW_SETTINGS = ("weight", "ignore", "categorical", "date", "text")

@@ -17,7 +17,7 @@ from giftrl.streams.batch import listed
 from giftrl.streams.first_labels import FirstLabels, first_labels
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
-from giftrl.training.choose_loss import names_where_text
+from giftrl.training.settings import names_where_text
 
 Array = NDArray[np.float64]
 

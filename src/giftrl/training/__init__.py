@@ -15,10 +15,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from giftrl.training.checkpoint import Checkpoint
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
-from giftrl.training.trainer import Trainer
+from giftrl.training.trainer import Checkpoint, Trainer
 
 __all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]
 

@@ -16,8 +16,7 @@ from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import SEPARATOR
 from giftrl.streams.names.tables import Sections
 from giftrl.training.certification import Rereading
-from giftrl.training.choose_loss import look, needs_labels
-from giftrl.training.settings import LabelValues, Settings
+from giftrl.training.settings import LabelValues, Settings, look, needs_labels
 from giftrl.training.weights_file import CONSTANT_NAME, Weights, read_weights, vw_hashes
 
 Array = NDArray[np.float64]
