@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from giftrl.errors import InvalidInput
-from giftrl.training.weights_file import read_vw, vw_hashes
+from giftrl.training.external_weights import read_vw, vw_hashes
 from tests.certified import (
     VW_NAMES,
     certified,

@@ -35,43 +35,25 @@ class Rereading:
     :meth:`survey` reads all rows once; :meth:`blocks` reads them again.
 
     Args:
-        sources: as for :class:`giftrl.streams.Reader`.
-        settings: the loss, its labels, and how rows are prepared.
+        sources, schema: as for :class:`giftrl.streams.Reader`.
+        settings: the loss, its labels, and the preparation of rows.
         features: how names become coordinates.
-        schema: what the columns of tables are for, if that is known.
-        most: how many nonzeros are kept; if there are more, those of a random part of the rows.
+        most: the most nonzeros to store; if there are more, those of a random part of the rows are stored.
         watch: called after each batch.
         reading: other arguments of the reader.
 
     Attributes:
-        rows, weight: how many rows there are, and the sum of their weights.
+        rows, weight, rejected: the number of rows, the sum of their weights, and the number of rows skipped.
         coordinates: the coordinate of each feature that occurs.
-        sample: the rows that are kept.
-        rejected: how many rows were skipped.
-        notes: what was asked for and matched nothing, in words.
-
-    >>> import pathlib, tempfile
-    >>> from giftrl.streams.names.features import Dictionary
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "a.svm")
-    ...     _ = path.write_text("1 5:2\\n-1 7:1\\n")
-    ...     rows = Rereading([path], Settings(), Dictionary(), most=100)
-    ...     rows.survey()
-    ...     rows.rows, rows.squares.tolist(), rows.sample.share, len(list(rows.blocks()))
-    (2, [2.0, 4.0, 1.0], 1.0, 1)
+        squares, sums: for each feature the sums of h s_j^2 and h s_j, with weights h.
+        sample: the rows that are stored.
+        notes: options that matched nothing, in words.
     """
 
     def __init__(
-        self,
-        sources: Any,
-        settings: Settings,
-        features: Features,
-        *,
-        schema: Schema | None = None,
-        most: int = 20_000_000,
-        watch: WatchReading | None = None,
-        **reading: Any,
-    ) -> None:
+        self, sources: Any, settings: Settings, features: Features, *, schema: Schema | None = None,
+        most: int = 20_000_000, watch: WatchReading | None = None, **reading: Any,
+    ) -> None:  # fmt: skip
         self.sources, self.settings, self.features, self.schema = sources, settings, features, schema
         self.reading, self.watch, self.sample = reading, watch, DataSample(most)
         self.rows, self.weight, self.rejected, self.notes = 0, 0.0, 0, list[str]()
@@ -90,25 +72,26 @@ class Rereading:
         return all(path is not None and path.is_file() for path in paths)
 
     def survey(self) -> None:
-        """Read all rows once: add up what the units of features need, and keep as many rows as there is memory for."""
+        """Read all rows once: add up squares and sums of features, and store as many rows as fit in memory."""
         reader = self._reader(**self.reading)
         for batch in self._batches(reader):
             block = self._block(batch, grow=True)
             h, d = np.repeat(block.weights, np.diff(block.indptr)), len(self.coordinates)
             with np.errstate(over="ignore", invalid="ignore"):
-                self.squares = _longer(self.squares, d) + _sums(block, h * block.data * block.data, d)
-                self.sums = _longer(self.sums, d) + _sums(block, h * block.data, d)
+                for sums, terms in ((self.squares, h * block.data * block.data), (self.sums, h * block.data)):
+                    sums.resize(d, refcheck=False)
+                    sums += np.bincount(block.indices, weights=terms, minlength=d)
             self.rows += len(block.labels)
             self.weight += math.fsum(block.weights)
             self.sample.add(block)
         self.schema, self.rejected, self.notes = reader.schema, reader.rejected, reader.unmatched
-        for good, rule, remedy in (
-            (self.rows > 0, "has no rows with labels", "give rows to certify the model on"),
-            (self.weight > 0.0, "has no row of positive weight", "give some rows a weight"),
-            (self.weight < math.inf, "has weights whose sum leaves the range of float64", "scale the weights"),
-        ):
-            if not good:
-                raise BadSource(", ".join(source.name for source in reader.sources), rule, remedy)
+        names = ", ".join(source.name for source in reader.sources)
+        if self.rows == 0:
+            raise BadSource(names, "has no rows with labels", "give rows to certify the model on")
+        if self.weight == 0.0:
+            raise BadSource(names, "has no row of positive weight", "give some rows a weight")
+        if self.weight == math.inf:
+            raise BadSource(names, "has weights whose sum leaves the range of float64", "scale the weights")
 
     def blocks(self) -> Iterator[Examples]:
         """Read all rows once more."""
@@ -146,14 +129,12 @@ class Rereading:
     def _block(self, batch: Batch, grow: bool) -> Examples:
         """The rows of a batch, with numbered features and labels of the loss."""
         if self.features.dimension > len(self._columns):
-            more = self.features.dimension + len(self._columns)
-            self._columns = np.concatenate([self._columns, np.full(more - len(self._columns), -1, np.int32)])
-        if (self._columns[batch.indices] < 0).any():
-            if not grow:
-                raise _changed(batch.source)
-            new = np.unique(batch.indices[self._columns[batch.indices] < 0])
-            self._columns[new] = np.arange(len(self.coordinates), len(self.coordinates) + len(new))
-            self.coordinates = np.concatenate([self.coordinates, new])
+            self._columns = np.append(self._columns, np.full(self.features.dimension, -1, np.int32))
+        new = np.unique(batch.indices[self._columns[batch.indices] < 0])
+        if len(new) and not grow:
+            raise _changed(batch.source)
+        self._columns[new] = np.arange(len(self.coordinates), len(self.coordinates) + len(new))
+        self.coordinates = np.append(self.coordinates, new)
         labels: NDArray[Any] = self.settings.mapped(batch.labels)
         labels = labels - batch.bases if len(batch.bases) else labels
         labels = labels.astype(np.int64) if self.settings.many else labels
@@ -164,24 +145,10 @@ def _changed(source: str) -> BadSource:
     return BadSource(source, "changed while it was read", "use a copy that stays as it is")
 
 
-def _longer(array: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    return np.concatenate([array, np.zeros(size - len(array))]) if size > len(array) else array
-
-
-def _sums(block: Examples, terms: NDArray[np.float64], features: int) -> NDArray[np.float64]:
-    """The sum of the terms of each feature."""
-    return np.asarray(np.bincount(block.indices, weights=terms, minlength=features), dtype=np.float64)
-
-
 def certify(
-    data: Rereading,
-    weights: Array,
-    *,
-    scale: float = 1.0,
-    gap: float = 0.0,
-    time_limit: float = 60.0,
+    data: Rereading, weights: Array, *, scale: float = 1.0, gap: float = 0.0, time_limit: float = 60.0,
     watch: Watch | None = None,
-) -> BestLoss:
+) -> BestLoss:  # fmt: skip
     """The loss of a model, and a lower bound for every linear model up to its size, on the same examples.
 
     If all examples are stored, the bound is nearly the least loss, given the time. Otherwise they are read repeatedly,
@@ -190,7 +157,7 @@ def certify(
     Args:
         data: rows, after their survey.
         weights: for each coordinate, one or a row of K; 0 for coordinates beyond.
-        scale: how many times the size of the model the others may have.
+        scale: the size of the other models at most, in multiples of the model's.
         gap: stop when the model is proved to be within this part of the best; 0 for as near as possible.
         time_limit: in seconds, after which no step and no pass but the first begins.
         watch: called after each pass with the number of passes and the bound.
@@ -235,11 +202,7 @@ def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -
     """The rows of sources as a model in a file reads them, after their survey, and the model's weights.
 
     Features that the model does not know have the weight 0, and count for the models that it is compared with.
-
-    Args:
-        path: of a model.
-        sources: of rows with labels.
-        reading: other arguments of :class:`Rereading`.
+    ``reading`` has other arguments of :class:`Rereading`.
     """
     model, _ = LinearModel.load(path)
     rows = Rereading(sources, model.settings, model.features, schema=model.schema, **reading)
@@ -250,21 +213,11 @@ def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -
 def values_of(rows: Rereading, best: BestLoss) -> dict[str, Any]:
     """The result as plain values for JSON; the losses are averages."""
     return {
-        "loss": rows.settings.loss,
-        "average_loss": best.average_loss,
-        "lower_bound": best.average,
-        "least_possible": best.least / best.weight,
-        "gap": gap_of(best),
-        "scale": best.scale,
-        "size": best.radius,
-        "units": best.units,
-        "rows": rows.rows,
-        "features": len(rows.coordinates),
-        "weight": rows.weight,
-        "rejected": rows.rejected,
-        "passes": best.passes,
-        "solver": best.solver,
-    }
+        "loss": rows.settings.loss, "average_loss": best.average_loss, "lower_bound": best.average,
+        "least_possible": best.least / best.weight, "gap": gap_of(best), "scale": best.scale, "size": best.radius,
+        "units": best.units, "rows": rows.rows, "features": len(rows.coordinates), "weight": rows.weight,
+        "rejected": rows.rejected, "passes": best.passes, "solver": best.solver,
+    }  # fmt: skip
 
 
 def gap_of(best: BestLoss) -> float | None:
