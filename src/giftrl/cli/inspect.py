@@ -46,7 +46,7 @@ def inspect_command(
     """
     import numpy as np
 
-    from giftrl.reports.figures import require_matplotlib
+    from giftrl.reports.charts import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.summary import best_losses, largest_weights, summary_of
 

@@ -56,7 +56,7 @@ def reproduce_command(
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.experiments import ReproductionPlan, reproduce
     from giftrl.paper.panels import available, bundled
-    from giftrl.reports.figures import require_matplotlib
+    from giftrl.reports.charts import require_matplotlib
 
     begun = time.perf_counter()
     require_matplotlib()
@@ -146,7 +146,7 @@ def sweep_command(
       giftrl sweep covtype.gz --repetitions 64 --cluster auto
     """
     from giftrl import regularizers, schedules
-    from giftrl.reports.figures import require_matplotlib
+    from giftrl.reports.charts import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
     from giftrl.sweeps.sweep_page import BEST_BETA_COLUMNS, best_betas, write_sweep
 

@@ -10,7 +10,7 @@ losses of repeated runs, and a :class:`Panel` draws it against beta. A :class:`P
 1
 """
 
-from giftrl.reports.figures import AXES, Panel, new_figure, save, side_by_side, style, svg
+from giftrl.reports.charts import AXES, Panel, new_figure, save, side_by_side, style, svg
 from giftrl.reports.loss_summary import Range, Summary, describe
 from giftrl.reports.page import INK, Page, inline
 from giftrl.reports.wording import number

@@ -1,11 +1,11 @@
 """Figures and tables about the predictions of a run: learning curve, ROC, calibration, residuals, confusion, weights.
 
-A class computes the numbers of a figure from the kept rows; ``draw`` returns SVG text, and the figure in words for
-screen readers.
+A class computes the numbers of a figure from the kept rows; ``draw`` returns SVG text, and the figure in words.
 """
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -68,12 +68,7 @@ class LearningCurve(NamedTuple):
         return cls(rows.astype(np.float64), average, np.where(seen, recent, np.nan))
 
     def draw(self, loss: str, best: BestLoss | None) -> Drawing:
-        """Draw the curve.
-
-        Args:
-            loss: the name of the loss.
-            best: a lower bound on the loss of linear models, or None.
-        """
+        """Draw the curve of a loss of that name, with a lower bound on the loss of linear models if there is one."""
         rows, average, recent = self
         seen = np.isfinite(average) & (rows >= min(MIN_CURVE_ROWS, rows[-1] / 4.0))
         rows, average, recent = rows[seen], average[seen], recent[seen]
@@ -123,10 +118,8 @@ def draw_shares(notes: Sequence[tuple[int, dict[str, float]]]) -> Drawing:
     for k, name in reversed(list(enumerate(names))):  # the largest share on top
         known = settled & np.isfinite(shares[name])
         chart.line(rows[known], shares[name][known], f"s{k + 1}" if k < NAMED_LEARNERS else "other")
-    for k, name in enumerate(names[:NAMED_LEARNERS]):
-        chart.name(name, f"s{k + 1}")
-    if len(names) > NAMED_LEARNERS:
-        chart.name("others", "other")
+    chart.legend += [(name, f"s{k + 1}") for k, name in enumerate(names[:NAMED_LEARNERS])]
+    chart.legend += [("others", "other")] if len(names) > NAMED_LEARNERS else []
     largest = ", ".join(f"{name} {number(float(shares[name][-1]), 3)}" for name in names[:3])
     return chart.svg(), f"Shares of {len(names)} base learners by the number of examples. At the end: {largest}."
 
@@ -134,10 +127,7 @@ def draw_shares(notes: Sequence[tuple[int, dict[str, float]]]) -> Drawing:
 def group_means(weights: Array, rows: float, *values: Array) -> list[Array]:
     """Total weights and weighted means over consecutive groups of about the same weight.
 
-    Args:
-        weights: of the points, in order.
-        rows: the number of rows behind them, which limits the number of groups.
-        values: of the points.
+    The points are in order, and the number of ``rows`` behind them limits the number of groups.
 
     >>> [each.tolist() for each in group_means(np.ones(4), 40.0, np.array([1.0, 2.0, 3.0, 5.0]))]
     [[2.0, 2.0], [1.5, 4.0]]
@@ -158,6 +148,13 @@ class Ranking:
         positive: True for the outcome of large scores.
         weights: of the rows.
 
+    Attributes:
+        effective_rows: the number of rows of equal weight with as much information.
+        both: True if both outcomes occurred.
+        roc: the rates of false and of true positives, for each threshold from the highest to the lowest.
+        share_at_ends: the share of rows with the lowest or the highest score, which is large if scores are clipped.
+        at_zero: weights of true negatives, false positives, false negatives and true positives at the threshold 0.
+
     >>> ranking = Ranking(np.array([2.0, 1.0, -1.0, 1.5]), np.array([True, True, False, False]), np.ones(4))
     >>> ranking.auc, ranking.accuracy
     (0.75, 0.75)
@@ -169,44 +166,17 @@ class Ranking:
         self.positive, self.negative = (
             np.bincount(places, each, len(self.values)).astype(np.float64) for each in of_outcome
         )
-        self.effective_rows = (
-            weights.sum() ** 2 / (weights * weights).sum()
-        )  # rows of equal weight with as much information
-
-    @property
-    def both(self) -> bool:
-        """True if both outcomes occurred."""
-        return bool(self.negative.any() and self.positive.any())
-
-    @property
-    def roc(self) -> tuple[Array, Array]:
-        """The rates of false and of true positives, for each threshold from the highest to the lowest."""
-        false, true = (np.append(0.0, np.cumsum(each[::-1])) / each.sum() for each in (self.negative, self.positive))
-        return false, true
-
-    @property
-    def auc(self) -> float:
-        """The area under the ROC curve."""
-        false, true = self.roc
-        return float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2.0)
-
-    @property
-    def share_at_ends(self) -> float:
-        """The share of rows with the lowest or the highest score: large if scores are clipped."""
-        weight = self.negative + self.positive
-        return float(weight[np.unique([0, len(weight) - 1])].sum() / weight.sum())
-
-    @property
-    def at_zero(self) -> tuple[float, float, float, float]:
-        """The weights of true negatives, false positives, false negatives and true positives at the threshold 0."""
+        self.weights: Array = self.negative + self.positive
+        self.effective_rows = weights.sum() ** 2 / (weights * weights).sum()
+        self.both = bool(self.negative.any() and self.positive.any())
+        with np.errstate(invalid="ignore"):
+            false, true = (np.append(0.0, np.cumsum(w[::-1])) / w.sum() for w in (self.negative, self.positive))
+        self.roc = false, true
+        self.auc = float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2.0)
+        self.share_at_ends = float(self.weights[np.unique([0, len(self.weights) - 1])].sum() / self.weights.sum())
         above = self.values > 0.0
-        return tuple(float(each[part].sum()) for each in (self.negative, self.positive) for part in (~above, above))  # type: ignore[return-value]
-
-    @property
-    def accuracy(self) -> float:
-        """The share of rows whose score has the sign of their outcome."""
-        right, false_alarms, missed, hit = self.at_zero
-        return (right + hit) / (right + false_alarms + missed + hit)
+        self.at_zero = [float(w[part].sum()) for w in (self.negative, self.positive) for part in (~above, above)]
+        self.accuracy = (self.at_zero[0] + self.at_zero[3]) / sum(self.at_zero)
 
     def draw(self, name: str) -> Drawing:
         """Draw the ROC curve; ``name`` is the outcome of large scores."""
@@ -227,14 +197,8 @@ class Ranking:
         return chart.svg(), f"ROC curve of the label {name}. The area under it is {number(self.auc)}. {note}."
 
     def draw_calibration(self, probabilities: Array, what: str, event: str) -> Drawing:
-        """Draw predicted against observed frequencies in groups of rows.
-
-        Args:
-            probabilities: of the values of scores.
-            what: the name of the horizontal axis.
-            event: the observed event.
-        """
-        weights: Array = self.negative + self.positive
+        """Draw the observed frequency of an event against probabilities of the values of scores, in groups of rows."""
+        weights = self.weights
         total, predicted, observed = group_means(weights, self.effective_rows, probabilities, self.positive / weights)
         # The interval of Wilson (1927), which stays within 0 and 1.
         n = total * self.effective_rows / weights.sum()
@@ -295,23 +259,16 @@ class Confusion(NamedTuple):
             shown = taken_for[order].tolist() + ([float(taken_for.sum() - taken_for[order].sum())] if rest else [])
             cells: list[str | Cell] = [names[k], text(true[k]), f"{taken_for[k] / true[k]:.1%}"]
             rows.append(cells + [Cell(text(each), shade=each / true[k]) for each in shown])
-        heads = [
-            "label",
-            "examples",
-            "recall",
-            *(f"→ {names[k]}" for k in order.tolist()),
-            *(["→ others"] if rest else []),
-        ]
+        heads = ["label", "examples", "recall", *(f"→ {names[k]}" for k in order), *(["→ others"] if rest else [])]
         count = f"The {len(order)} most frequent of {self.classes:,} classes" if rest else "All classes"
         return table(f"{count}: the number of examples, the recall, and the predictions", heads, rows)
 
 
 class Residuals:
-    """Labels and predictions of a regression target.
+    """Labels and predictions of a regression target, of rows with positive weights.
 
-    Args:
-        predictions, labels: of rows with positive weights.
-        weights: of the rows.
+    ``mean_error`` is the mean of label minus prediction. ``r_squared`` is one minus the mean squared residual over the
+    variance of the labels; NaN if all labels are the same.
 
     >>> residuals = Residuals(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.ones(2))
     >>> residuals.mean_error, residuals.mean_absolute, round(residuals.r_squared, 3)
@@ -324,6 +281,12 @@ class Residuals:
         )
         self.weights = weights
         self.errors = self.labels - self.predictions
+        self.mean_error, self.mean_absolute = self._mean(self.errors), self._mean(np.abs(self.errors))
+        self.root_mean_square = self._mean(self.errors, 2)
+        centred = self.labels / 2.0 - self.labels[0] / 2.0
+        deviation = 2.0 * self._mean(centred - self._mean(centred), 2)
+        ratio = self.root_mean_square / deviation if deviation > 0.0 else math.nan
+        self.r_squared = 1.0 - ratio * ratio
 
     def _mean(self, values: Array, power: int = 1) -> float:
         """The weighted mean, or the root of the mean square; in units in which squares stay within float64."""
@@ -331,29 +294,6 @@ class Residuals:
         # Not by BLAS: its threads would compete with the reader for the processors.
         mean = float(((values / unit) ** power * self.weights).sum() / self.weights.sum())
         return unit * (mean if power == 1 else math.sqrt(mean))
-
-    @property
-    def mean_error(self) -> float:
-        """The mean of label minus prediction."""
-        return self._mean(self.errors)
-
-    @property
-    def mean_absolute(self) -> float:
-        """The mean absolute residual."""
-        return self._mean(np.abs(self.errors))
-
-    @property
-    def root_mean_square(self) -> float:
-        """The root of the mean squared residual."""
-        return self._mean(self.errors, 2)
-
-    @property
-    def r_squared(self) -> float:
-        """One minus the mean squared residual over the variance of the labels; NaN if all labels are the same."""
-        labels = self.labels / 2.0 - self.labels[0] / 2.0
-        deviation = 2.0 * self._mean(labels - self._mean(labels), 2)
-        ratio = self.root_mean_square / deviation if deviation > 0.0 else math.nan
-        return 1.0 - ratio * ratio
 
     def quantiles(self, values: Array, levels: Sequence[float], weights: Array | None = None) -> list[float]:
         """Weighted quantiles."""
@@ -378,14 +318,11 @@ class Residuals:
         chart = Chart(Axis(low, high, "predicted"), Axis(low, high, "label"))
         # Steps of darkness, with neighbours of the same step in one box: a small file.
         steps = np.ceil(7.0 * np.sqrt(counts / max(counts.max(), 1e-300)) - 1e-9) / 7.0
-        for a in range(squares):
-            begin = 0
-            for b in range(1, squares + 1):
-                if b == squares or steps[a, b] != steps[a, begin]:
-                    if steps[a, begin] > 0.15:
-                        x, y = (edges[a], edges[a + 1]), (edges[begin], edges[b])
-                        chart.box(x, y, "f1", opacity=float(steps[a, begin]))
-                    begin = b
+        for left, right, column in zip(edges, edges[1:], steps, strict=False):
+            cuts = [0, *(np.flatnonzero(np.diff(column)) + 1), squares]
+            for begin, end in pairwise(cuts):
+                if column[begin] > 0.15:
+                    chart.box((left, right), (edges[begin], edges[end]), "f1", opacity=float(column[begin]))
         chart.line([low, high], [low, high], "even", "as predicted")
         order = np.argsort(self.predictions, kind="stable")
         unit = max(abs(low), abs(high))

@@ -73,11 +73,7 @@ class Page:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph of plain text.
-
-    >>> paragraph("a < b")
-    '<p>a &lt; b</p>'
-    """
+    """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
 
 
@@ -85,7 +81,7 @@ def inline(text: str, name: str, description: str) -> str:
     """An SVG element for an HTML page: it fills the width, takes the page's text colour, and has a description.
 
     Args:
-        text: SVG text from :func:`giftrl.reports.figures.svg` or a chart.
+        text: SVG text from :func:`giftrl.reports.charts.svg` or a chart.
         name: letters, digits and hyphens; each figure of a page needs its own.
         description: the figure in words, for screen readers.
 
@@ -109,11 +105,7 @@ def figure(svg_text: str, description: str, name: str, caption: str) -> str:
 
 
 def callout(text: str) -> str:
-    """A paragraph that stands out.
-
-    >>> callout("Proved.")
-    '<p class="callout">Proved.</p>'
-    """
+    """A paragraph that stands out."""
     return f'<p class="callout">{escape(text)}</p>'
 
 
@@ -171,24 +163,13 @@ def table(
 
 
 def definitions(pairs: Sequence[tuple[str, str]], short: bool = False) -> str:
-    """A list of names and values, such as settings; ``short`` names are beside the values on a phone too.
-
-    >>> definitions([("seed", "0")])
-    '<dl><dt>seed</dt><dd>0</dd></dl>'
-    """
-    return (
-        f"<dl{' class=short' if short else ''}>"
-        + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs)
-        + "</dl>"
-    )
+    """A list of names and values, such as settings; ``short`` names are beside the values on a phone too."""
+    items = "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs)
+    return f"<dl{' class=short' if short else ''}>{items}</dl>"
 
 
 def tiles(pairs: Sequence[tuple[str, str, str]]) -> str:
-    """The most important numbers side by side, each with its name and a remark.
-
-    >>> tiles([("rows", "5", "")])
-    '<ul class="tiles"><li><span>rows</span> <strong>5</strong></li></ul>'
-    """
+    """The most important numbers side by side, each with its name and a remark."""
     items = (
         f"<li><span>{escape(a)}</span> <strong>{escape(b)}</strong>{f' <small>{escape(c)}</small>' if c else ''}</li>"
         for a, b, c in pairs
@@ -197,20 +178,12 @@ def tiles(pairs: Sequence[tuple[str, str, str]]) -> str:
 
 
 def code(text: str) -> str:
-    """Text to copy, such as commands; in a narrow window long lines break.
-
-    >>> code("giftrl train 'a b'")
-    '<pre dir="ltr"><code>giftrl train &#x27;a b&#x27;</code></pre>'
-    """
+    """Text to copy, such as commands; in a narrow window long lines break."""
     return f'<pre dir="ltr"><code>{escape(text)}</code></pre>'
 
 
 def links(pairs: Sequence[tuple[str, str]]) -> str:
-    """A list of links, each an address and its text.
-
-    >>> links([("a.html", "A & B")])
-    '<ul><li><a href="a.html">A &amp; B</a></li></ul>'
-    """
+    """A list of links, each an address and its text."""
     items = "".join(f'<li><a href="{escape(where, quote=True)}">{escape(text)}</a></li>' for where, text in pairs)
     return f"<ul>{items}</ul>"
 

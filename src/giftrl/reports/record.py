@@ -23,16 +23,13 @@ class Record:
     """Scores, labels and weights of rows, with scores made before the labels were used; and shares of base learners.
 
     All rows are kept until 2^17 rows or 2^20 scores. Of the rows up to the double of that number, one in two is kept,
-    then one in four, and so on: memory grows with the logarithm of the number of rows. Copying the numbers takes almost
-    no time; everything else is computed for the report.
+    then one in four, and so on: memory grows with the logarithm of the number of rows.
 
     Args:
         start: the number of rows learned before.
 
     Attributes:
-        rows: the number of rows added.
-        capacity: the number of rows that are all kept.
-        kept: the number of rows kept.
+        rows: the number of rows added. All of the first ``capacity`` rows are kept, and ``kept`` rows in all.
         shares: the shares of base learners by the number of rows.
 
     >>> record = Record()
@@ -95,18 +92,12 @@ class Record:
             first = self.rows
             step = 1 << (first // self.capacity).bit_length()
             end = min(n, begin + self.capacity * step - first)
-            if step == 1:
-                numbers: NDArray[np.int64] = np.arange(first, first + end - begin)
-                self._keep(
-                    scores[begin:end], labels[begin:end], 1.0 if weights is None else weights[begin:end], numbers
-                )
-            else:
-                # One row of each block of ``step`` rows, at a pseudorandom place: data can have a period.
-                numbers = np.arange(first // step, (first + end - begin - 1) // step + 1) * step
-                numbers += (numbers * 0x9E3779B97F4A7C1 >> 33) % step
-                numbers = numbers[(numbers >= first) & (numbers < first + end - begin)]
-                chosen = begin + numbers - first
-                self._keep(scores[chosen], labels[chosen], 1.0 if weights is None else weights[chosen], numbers)
+            # One row of each block of ``step`` rows, at a pseudorandom place: data can have a period.
+            numbers = np.arange(first // step, (first + end - begin - 1) // step + 1) * step
+            numbers += (numbers * 0x9E3779B97F4A7C1 >> 33) % step
+            numbers = numbers[(numbers >= first) & (numbers < first + end - begin)]
+            chosen = begin + numbers - first
+            self._keep(scores[chosen], labels[chosen], 1.0 if weights is None else weights[chosen], numbers)
             self.rows += end - begin
             begin = end
 
@@ -123,12 +114,7 @@ class Record:
             array[begin : self.kept] = values
 
     def note_shares(self, learners: Callable[[], BaseLearners], last: bool = False) -> None:
-        """Note the shares of base learners if a point of the curve has passed since the last note.
-
-        Args:
-            learners: called for the base learners when their shares are noted.
-            last: note them in any case.
-        """
+        """Note the shares of base learners at each point of the curve, and at the ``last`` row in any case."""
         rows = self.start + self.rows
         if rows < self._next_note and not (last and (not self.shares or rows > self.shares[-1][0])):
             return

@@ -14,18 +14,9 @@ import numpy as np
 from giftrl.certificates import BestLoss
 from giftrl.config.predictor import link_of, losses_of
 from giftrl.ops.vector_loss import multiclass
+from giftrl.reports import diagnostics
 from giftrl.reports import page as html
-from giftrl.reports.diagnostics import (
-    SHOWN_WEIGHTS,
-    Confusion,
-    FeatureWeight,
-    LearningCurve,
-    Ranking,
-    Residuals,
-    deviations,
-    draw_shares,
-    weights_table,
-)  # fmt: skip
+from giftrl.reports.diagnostics import Confusion, FeatureWeight, LearningCurve, Ranking, Residuals
 from giftrl.reports.page import Page
 from giftrl.reports.record import Record
 from giftrl.reports.wording import amount, counted, listed, loss_in_words, loss_name, printable, quoted
@@ -109,7 +100,7 @@ class Run:
                 "A weight is the change of the score for one unit of its feature. Units differ, so features are ranked "
                 "by weight times standard deviation: the effect of a usual change of the feature."
             )
-            page.section("Largest weights", html.paragraph(text), weights_table(self.weights))
+            page.section("Largest weights", html.paragraph(text), diagnostics.weights_table(self.weights))
         columns = [(printable(kind), listed(names, 40)) for kind, names in self.columns if names]
         page.section("Data", html.definitions([*self.data, *columns], short=True))
         settings = [(name, printable(value, 400)) for name, value in self.settings]
@@ -144,9 +135,8 @@ class Run:
         else:
             words = [self.best[0].in_words(*self.best[1:2])] if self.best else []
         told = [html.callout(f"Certificate: {each}") for each in words]
-        if not self.best:
-            told = [html.paragraph("No certificate was asked for, or no examples were kept for one.")]
-        told += [html.paragraph(note) for note in self._notes()]
+        unproved = "No certificate was asked for, or no examples were kept for one."
+        told += [html.paragraph(note) for note in ([] if self.best else [unproved]) + self._notes()]
         tiles, record = html.tiles(self._tiles()), self.record
         if record.kept:
             curve = LearningCurve.of(record, losses_of(self.loss, record.scores, record.labels))
@@ -251,15 +241,11 @@ class Run:
             if math.isnan(each.r_squared):
                 continue
             of = f"Target {k + 1}. " if len(self.residuals) > 1 else ""
-            caption = (
-                f"{of}The stronger the colour, the more examples. It shows the central 99% of labels and predictions."
-            )
-            drawn.append(html.figure(*each.draw_pairs(), f"pairs{k}", caption))
-            caption = f"{of}Residuals of the central 99% of the examples."
-            drawn.append(html.figure(*each.draw_errors(), f"residuals{k}", caption))
+            shades = f"{of}The stronger the colour, the more examples: the central 99% of labels and predictions."
+            drawn.append(html.figure(*each.draw_pairs(), f"pairs{k}", shades))
+            drawn.append(html.figure(*each.draw_errors(), f"residuals{k}", f"{of}The central 99% of the residuals."))
         if not drawn:
-            alike = bool(self.residuals)
-            return [html.paragraph("All labels are the same." if alike else "All examples have the weight 0.")]
+            return [html.paragraph(f"All {'labels are the same' if self.residuals else 'examples have the weight 0'}.")]
         return [html.figures(*drawn, two=True)]
 
     def _base_learners(self) -> list[str]:
@@ -276,7 +262,7 @@ class Run:
         table = html.table("The base learners at the end of the run", heads, rows)
         if len(self.record.shares) > 1:
             caption = "Shares by the number of examples. Base learners with low losses gain."
-            figure = html.figure(*draw_shares(self.record.shares), "shares", caption)
+            figure = html.figure(*diagnostics.draw_shares(self.record.shares), "shares", caption)
             return [html.paragraph(text), html.beside(figure, table)]
         return [html.paragraph(text), table]
 
@@ -287,14 +273,7 @@ def _joined(first: str, second: str, between: str = "; ") -> str:
 
 
 def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: str) -> Run:
-    """The facts of a finished run of the command line.
-
-    Args:
-        trainer: has trained.
-        record: of its predictions.
-        best: lower bounds on the loss of linear models.
-        command: the command of the run.
-    """
+    """The facts of a finished run of a command line; ``best`` has lower bounds on the loss of linear models."""
     model, reader = trainer.model, trainer.reader
     summary, settings, learner = summary_of(model), model.settings, cast("Any", model.learner)
     if settings.auto:
@@ -317,7 +296,7 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
     if settings.class_names:
         meaning = "" if settings.many else "; scores above 0 stand for the second"
         data.append(("labels", listed(settings.class_names) + meaning))
-    spread = deviations(model.certificate)
+    spread = diagnostics.deviations(model.certificate)
     classes = settings.class_names if settings.many else ("",)
     shown = summary["settings"] | {"on_error": trainer.on_error}
     if trainer.passes > 1:
@@ -327,6 +306,9 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         f"Note: {trainer.sorted_labels.note}." if trainer.sorted_labels.note else "",
     ]
     notes += [f"Note: {quoted(each, 200)}." for each in (reader.unmatched if reader else ())]
+    pairs = [] if model.schema is None else list(zip(model.schema.names, model.schema.kinds, strict=True))
+    kinds = [(words, [name for name, own in pairs if own == kind]) for kind, words in COLUMN_KINDS.items()]
+    columns = [(f"{words} ({len(names):,})" if len(names) > 1 else words, names) for words, names in kinds if names]
     return Run(
         title=f"Run on {listed(files, 1)}",
         loss=learner.loss,
@@ -340,18 +322,11 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
         weights=[
             FeatureWeight(w.name, w.weight, math.nan if spread is None else float(spread[w.slot]), classes[w.column])
-            for w in largest_weights(model, SHOWN_WEIGHTS, spread)
+            for w in largest_weights(model, diagnostics.SHOWN_WEIGHTS, spread)
         ],
         data=data,
-        columns=_columns(model.schema),
+        columns=columns,
         settings=[(name, value) for name, value in shown.items() if value not in (None, {}, [])],
         command=command,
         notes=list(filter(None, notes)),
     )
-
-
-def _columns(schema: Any) -> list[tuple[str, list[str]]]:
-    """The columns of a table by their kind."""
-    pairs = [] if schema is None else list(zip(schema.names, schema.kinds, strict=True))
-    kinds = [(words, [name for name, own in pairs if own == kind]) for kind, words in COLUMN_KINDS.items()]
-    return [(f"{words} ({len(names):,})" if len(names) > 1 else words, names) for words, names in kinds if names]

@@ -12,7 +12,7 @@ from giftrl.paper.pages import FIGURES, figures_of, write_verdicts
 from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
-from giftrl.reports.figures import require_matplotlib
+from giftrl.reports.charts import require_matplotlib
 from giftrl.tour.comparison import COMPARISON_STEPS, GOOD_SHARE, SGD_RATES, TOUR_NAMES, Comparison, compare, read
 
 Table = tuple[tuple[str, ...], list[list[str]]]
