@@ -14,8 +14,7 @@ from giftrl.paper.pages import CLAIMS_FILE, write_report
 from giftrl.reports import page as html
 from giftrl.sweeps import Curve, Data, Grid, Summary
 from giftrl.sweeps.sweep_page import write_sweep
-from giftrl.tour.comparison import SGD_RATES, Comparison, Task
-from giftrl.tour.tour_page import write_page
+from giftrl.tour import SGD_RATES, Comparison, Task, write_page
 
 PHONE = 360
 

@@ -58,9 +58,9 @@ def _tour(folder: Path) -> None:
         "that come with scikit-learn. This takes about a minute, and longer where loops are to be compiled.\n"
     )
     with Bar(standard_error(False), steps=steps()) as bar:
-        done = tour(folder, tell=bar.step)
-    print_table(*short_table(done.found))
+        found, page = tour(folder, tell=bar.step)
+    print_table(*short_table(found))
     seconds = time.perf_counter() - begun
     click.echo(f"average loss of one pass, and how many times giftrl's that is; {seconds:.0f} s in total\n")
-    for line in last_lines(done.found, done.page):
+    for line in last_lines(found, page):
         click.echo(line)

@@ -1,10 +1,21 @@
-"""The page of the tour, its figures and tables, and the lines that end the tour on the terminal."""
+"""The product on one page, on data that comes with scikit-learn: ``giftrl demo`` and ``make run``.
+
+A :class:`Comparison` runs giftrl without settings and scikit-learn's SGD at every learning rate over one data set; the
+page adds the certificates and the paper's figures. SGD gets features that were standardised with the means and
+deviations of **all** rows, which a stream does not have. That is in its favour. ``partial_fit`` takes a millisecond a
+call, so each call gets one in 250 of the rows, predicts them, and then learns from them one by one.
+"""
 
 import math
 import statistics
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.files import file_errors
 from giftrl.paper.experiments import Reproduction, ReproductionPlan, reproduce
@@ -13,10 +24,24 @@ from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
 from giftrl.reports.charts import require_matplotlib
-from giftrl.tour.comparison import COMPARISON_STEPS, GOOD_SHARE, SGD_RATES, TOUR_NAMES, Comparison, compare, read
+from giftrl.samples import LOADERS, SAMPLES, load
+from giftrl.sweeps.data import standard
 
+Array = NDArray[np.float64]
 Table = tuple[tuple[str, ...], list[list[str]]]
 
+#: The data sets, by the names of ``giftrl demo``.
+TOUR_NAMES = tuple(LOADERS)
+#: The learning rates, half a decade apart.
+SGD_RATES = tuple(float(f"{10.0 ** (k / 2):.2g}") for k in range(-6, 3))
+#: The number of steps of a comparison.
+COMPARISON_STEPS = 3 + len(SGD_RATES)
+#: The time for the certificates of one data set, in seconds.
+CERTIFICATE_SECONDS = 4.0
+#: A learning rate is good if its loss exceeds that of giftrl by at most this share.
+GOOD_SHARE = 0.1
+#: The lowest probability that counts, as wrong certainty would cost an infinite loss.
+MIN_PROBABILITY = 1e-6
 #: Commands to try after the tour.
 NEXT_COMMANDS = """\
 giftrl demo churn  # a made-up table of customers, as CSV
@@ -24,23 +49,157 @@ giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who le
 giftrl predict churn.giftrl churn.csv --proba  # the probability of each customer
 giftrl inspect churn.giftrl  # the largest weights, and the certificate
 giftrl demo --list  # more data sets"""
+SGD_HEADS = ("SGD, its defaults", "SGD, its best rate", "that rate")
 SGD_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"  # of Okabe and Ito's palette for colour-blind readers
 NO_RATE = SGD_RATES[0] / 6.0  # the horizontal position of learners without a fixed learning rate
 MAX_LOSS_RATIO = 12.0  # the highest loss in the figure, as a multiple of giftrl's
 
 
-class Tour(NamedTuple):
-    """The comparisons, and the path of the page."""
+class Task(NamedTuple):
+    """A data set in memory: its name, the task in words, features, labels, and the number K of classes.
 
-    found: list[Comparison]
-    page: Path
+    Labels are the classes 0, ..., K - 1; or real numbers if K is 0.
+    """
+
+    name: str
+    question: str
+    x: Array
+    y: Array
+    classes: int
+
+    def caption(self) -> str:
+        """The task, its size and its loss, below a figure."""
+        (rows, features), question = self.x.shape, self.question
+        stop = "" if question.endswith("?") else "."
+        loss = "minus the log-probability of the right class" if self.classes else "half the squared error"
+        return f"{question[:1].upper()}{question[1:]}{stop} {rows:,} rows, {features} features. Loss: {loss}."
+
+
+def read(name: str) -> Task:
+    """A data set by its name, in a fixed random order.
+
+    >>> cancer = read("cancer")
+    >>> cancer.x.shape, cancer.classes
+    ((569, 30), 2)
+    """
+    table = load(LOADERS[name])
+    order = np.random.default_rng(0).permutation(len(table.target))
+    x, y = (np.asarray(part, dtype=np.float64)[order] for part in (table.data, table.target))
+    return Task(name, SAMPLES[name].what, x, y, len(getattr(table, "target_names", ())))
+
+
+class Comparison(NamedTuple):
+    """The average losses of one pass over a data set.
+
+    >>> one = Comparison(None, 1.0, "", 0.5, 3.0, (2.0, 0.8) + 7 * (4.0,))
+    >>> one.best, one.good
+    ((0.8, 0.0032), 1)
+    """
+
+    data: Task
+    ours: float  # the loss of giftrl
+    proof: str  # its certificate in words
+    bound: float  # a lower bound on the loss of every linear model of its size; NaN if nothing was proved
+    default: float  # the loss of SGD with its defaults
+    swept: tuple[float, ...]  # the losses of SGD at each of the rates
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The lowest loss of SGD, and its rate."""
+        return min(zip(self.swept, SGD_RATES, strict=True))
+
+    @property
+    def good(self) -> int:
+        """The number of good rates."""
+        return sum(loss <= (1.0 + GOOD_SHARE) * self.ours for loss in self.swept)
+
+    def describe(self) -> str:
+        """The figure in words, for screen readers."""
+        swept = ", ".join(
+            f"{loss / self.ours:.2g} at {rate:g}" for rate, loss in zip(SGD_RATES, self.swept, strict=True)
+        )
+        default = f"{self.default / self.ours:.2g} by default"
+        return f"Loss of SGD on {self.data.name}, times that of giftrl, by learning rate: {swept}; {default}."
+
+
+def compare(data: Task, tell: Callable[[str], None]) -> Comparison:
+    """Run giftrl and SGD over a data set; ``tell`` is called before each of :data:`COMPARISON_STEPS` steps."""
+    from giftrl.linear import FTRLClassifier, FTRLRegressor
+
+    tell(f"{data.name}: giftrl, nothing set")
+    model = (FTRLClassifier if data.classes else FTRLRegressor)(shuffle=False).fit(data.x, data.y)
+    tell(f"{data.name}: the certificate")
+    certificate: Any = model.certificate_
+    best = certificate.best_loss(1.0, 0.7 * CERTIFICATE_SECONDS)
+    if not best.lower_bound > best.least:  # compiling may have taken the time
+        best = certificate.best_loss(1.0, 0.7 * CERTIFICATE_SECONDS)
+    larger = certificate.best_loss(10.0, 0.3 * CERTIFICATE_SECONDS)
+    bound = best.average if best.lower_bound > best.least else math.nan
+    tell(f"{data.name}: SGD with its defaults")
+    default, swept = average_loss(data, None), []
+    for rate in SGD_RATES:
+        tell(f"{data.name}: SGD at learning rate {rate:g}")
+        swept.append(average_loss(data, rate))
+    return Comparison(data, float(model.average_loss_), best.in_words(larger), bound, default, tuple(swept))
+
+
+def losses(classes: int, answers: Array, labels: Array, seen: Array) -> Array:
+    """The loss of each answer: probabilities of K classes; or numbers, clipped to the range of the labels seen.
+
+    >>> losses(2, np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0.0, 1.0]), np.zeros(0)).round(3).tolist()
+    [0.693, 13.816]
+    """
+    if classes:
+        finite = np.isfinite(answers).all(axis=1, keepdims=True)
+        right = np.where(finite, answers, 1.0 / classes)[np.arange(len(labels)), labels.astype(int)]
+        return np.asarray(-np.log(np.clip(right, MIN_PROBABILITY, 1.0)))
+    answers = np.where(np.isfinite(answers), answers, 0.0)
+    clipped = np.clip(answers, seen.min(), seen.max()) if len(seen) else answers
+    return np.asarray(0.5 * np.square(clipped - labels))
+
+
+def average_loss(data: Task, rate: float | None) -> float:
+    """The average loss of one pass of SGD, each row predicted before its label is used.
+
+    Args:
+        data: the rows.
+        rate: the constant learning rate; None for scikit-learn's default schedule.
+
+    >>> coins = Task("", "", np.ones((40, 1)), np.arange(40.0) % 2.0, 2)
+    >>> average_loss(coins, 0.1) < average_loss(coins, 10.0)
+    True
+    """
+    from sklearn import config_context
+    from sklearn.linear_model import SGDClassifier, SGDRegressor
+
+    options: dict[str, Any] = {} if rate is None else {"learning_rate": "constant", "eta0": rate}
+    classes, known = data.classes, {"classes": np.arange(data.classes, dtype=float)} if data.classes else {}
+    kind: Any = partial(SGDClassifier, loss="log_loss") if classes else SGDRegressor
+    model = kind(random_state=0, **options)
+    x, size, paid = standard(data.x), max(1, len(data.y) // 250), []
+    answers = np.full((size, classes), 1.0 / classes) if classes else np.zeros(size)
+    # The settings are valid, and checking them for every row would take longer than learning.
+    with config_context(skip_parameter_validation=True), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # overflow at high rates is a result here
+        for begin in range(0, len(x), size):
+            rows, labels = x[begin : begin + size], data.y[begin : begin + size]
+            if begin:
+                answers = model.predict_proba(rows) if classes else model.predict(rows)
+            paid.append(losses(classes, answers, labels, data.y[:begin]))
+            try:
+                model.partial_fit(rows, labels, **known)
+            except ValueError:  # the weights have overflown: there are no further answers
+                rest = data.y[begin + len(labels) :]
+                nothing = np.full((len(rest), classes) if classes else len(rest), np.nan)
+                paid.append(losses(classes, nothing, rest, data.y))
+                break
+    return float(np.concatenate(paid).mean())
 
 
 def steps(names: Sequence[str] = TOUR_NAMES) -> int:
     """The number of steps of a tour."""
-    return (
-        COMPARISON_STEPS * len(names) + 3 * len(bundled()) + 2
-    )  # the figures in each reading, the temporal experiment, the page
+    # After the comparisons: the figures in each reading, the temporal experiment, and the page.
+    return COMPARISON_STEPS * len(names) + 3 * len(bundled()) + 2
 
 
 def tour(
@@ -49,8 +208,8 @@ def tour(
     tell: Callable[[str], None],
     names: Sequence[str] = TOUR_NAMES,
     plan: ReproductionPlan | None = None,
-) -> Tour:
-    """Run everything, and write the page into a folder.
+) -> tuple[list[Comparison], Path]:
+    """Run the comparisons and the paper's experiments; return the former, and the path of the page.
 
     Args:
         folder: of the page; it is made if necessary.
@@ -66,7 +225,7 @@ def tour(
         bundled(), plan or ReproductionPlan.quick(), folder=folder, tell=lambda work: tell(f"the paper: {work}")
     )
     tell("drawing the page")
-    return Tour(found, write_page(found, paper, folder))
+    return found, write_page(found, paper, folder)
 
 
 def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -> Path:
@@ -86,8 +245,9 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
             "one learning rate. The star is giftrl, which has none, and the line is at its loss. Height is loss, as a "
             "multiple of giftrl's: a square below the line is better than giftrl."
         ),
-        html.figures(*(html.figure(svg(draw(each)), describe(each), f"rates-{each.data.name}", _caption(each))
-                       for each in found)),
+        html.figures(
+            *(html.figure(svg(draw(c)), c.describe(), f"rates-{c.data.name}", c.data.caption()) for c in found)
+        ),
         html.paragraph(
             "The grey strip holds the learners without a fixed learning rate: giftrl, and SGD with its defaults (the "
             "hollow square), whose rate falls by a rule. Losses above the top of the figure are drawn at the top. SGD "
@@ -122,13 +282,10 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
         html.code(NEXT_COMMANDS),
     )
     verdicts = write_verdicts(paper, folder)
-    drawn = [
-        part
-        for number, title in FIGURES.items()
-        for part in (
-            html.paragraph(f"Figure {number}: {title.lower()}"), figures_of(paper, "found", "clip", folder, number)
-        )
-    ]  # fmt: skip
+    drawn = []
+    for number, title in FIGURES.items():
+        panels = figures_of(paper, "found", "clip", folder, number)
+        drawn += [html.paragraph(f"Figure {number}: {title.lower()}"), panels]
     page.section(
         "The paper behind it",
         html.paragraph(
@@ -171,46 +328,29 @@ def draw(found: Comparison) -> Any:
     return figure
 
 
-def describe(found: Comparison) -> str:
-    """The figure in words, for screen readers."""
-    swept = ", ".join(f"{loss / found.ours:.2g} at {rate:g}" for rate, loss in zip(SGD_RATES, found.swept, strict=True))
-    default = f"{found.default / found.ours:.2g} by default"
-    return f"Loss of SGD on {found.data.name}, times that of giftrl, by learning rate: {swept}; {default}."
-
-
-def _caption(found: Comparison) -> str:
-    (rows, features), question = found.data.x.shape, found.data.question
-    stop = "" if question.endswith("?") else "."
-    return f"{question[:1].upper()}{question[1:]}{stop} {rows:,} rows, {features} features. Loss: {found.data.loss}."
-
-
 def table(found: Sequence[Comparison]) -> Table:
     """The columns of the page, and their rows; each loss of SGD also as a multiple of giftrl's."""
-    head = (
-        "data set", "rows", "features", "giftrl, nothing set", *SGD_HEADS, f"rates within {GOOD_SHARE:.0%} of giftrl"
-    )  # fmt: skip
+    within = f"rates within {GOOD_SHARE:.0%} of giftrl"
+    head = ("data set", "rows", "features", "giftrl, nothing set", *SGD_HEADS, within)
     sizes = [[f"{size:,}" for size in each.data.x.shape] for each in found]
     return head, [[name, *size, *rest] for size, (name, *rest) in zip(sizes, short_table(found)[1], strict=True)]
-
-
-SGD_HEADS = ("SGD, its defaults", "SGD, its best rate", "that rate")
 
 
 def short_table(found: Sequence[Comparison]) -> Table:
     """The columns for a terminal of 80 characters, and their rows."""
     return ("data set", "giftrl", *SGD_HEADS, "good rates"), [
         [
-            each.data.name, _loss(each.ours), _beside(each.default, each.ours), _beside(each.best[1], each.ours),
-            f"{each.best[0]:g}", f"{each.good} of {len(SGD_RATES)}",
+            c.data.name, _loss(c.ours), _beside(c.default, c.ours), _beside(c.best[0], c.ours), f"{c.best[1]:g}",
+            f"{c.good} of {len(SGD_RATES)}",
         ]
-        for each in found
+        for c in found
     ]  # fmt: skip
 
 
 def last_lines(found: Sequence[Comparison], page: Path) -> list[str]:
     """Five lines that end the tour on the terminal; the last is the page to open."""
     default = statistics.geometric_mean(each.ours / each.default for each in found)
-    best = statistics.geometric_mean(each.ours / each.best[1] for each in found)
+    best = statistics.geometric_mean(each.ours / each.best[0] for each in found)
     rates, good = len(SGD_RATES), sum(each.good for each in found)
     runs = len(found) * rates
     proved = next((each for each in found if not math.isnan(each.bound)), None)
