@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from giftrl.cli.commands import command_of
 from giftrl.errors import InvalidInput
 from giftrl.paper import PAPER, compare, points, rules, temporal
-from giftrl.paper.ablations import VARIANTS, ablate
 from giftrl.paper.claims import judge
 from giftrl.paper.curves import REPETITIONS, choices, schedules_and_regularizers
+from giftrl.paper.experiments import VARIANTS, ablate
 from giftrl.paper.panels import available, bundled
 from giftrl.sweeps import Grid, Summary, repeat
 

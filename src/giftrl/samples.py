@@ -240,8 +240,8 @@ def _prose(value: Any) -> str:
 LOADERS = {"cancer": "breast_cancer", "wine": "wine", "iris": "iris", "digits": "digits", "diabetes": "diabetes"}
 
 
-def load(name: str) -> Any:
-    """A table of scikit-learn by the name of its loader, such as ``breast_cancer``, in its original units.
+def load(name: str, scaled: bool = False) -> Any:
+    """A table of scikit-learn by the name of its loader, such as ``breast_cancer``; diabetes is in its original units.
 
     >>> load("iris").target_names.tolist()
     ['setosa', 'versicolor', 'virginica']
@@ -250,7 +250,7 @@ def load(name: str) -> Any:
         from sklearn import datasets
     except ImportError as missing:
         raise GiftrlError("this data comes with scikit-learn; pip install 'giftrl[experiments]'") from missing
-    return getattr(datasets, f"load_{name}")(**({"scaled": False} if name == "diabetes" else {}))
+    return getattr(datasets, f"load_{name}")(**({"scaled": scaled} if name == "diabetes" else {}))
 
 
 def _table(name: str, label: str) -> bytes:

@@ -53,8 +53,7 @@ def reproduce_command(
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
     from giftrl.paper import pages
-    from giftrl.paper.ablations import VARIANTS, ablate
-    from giftrl.paper.experiments import ReproductionPlan, reproduce
+    from giftrl.paper.experiments import VARIANTS, ReproductionPlan, ablate, reproduce
     from giftrl.paper.panels import available, bundled
     from giftrl.reports.charts import require_matplotlib
 

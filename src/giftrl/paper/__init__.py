@@ -6,7 +6,6 @@
 """
 
 from giftrl.paper.curves import READINGS, Reading, rules
-from giftrl.paper.panels import BUNDLED, PAPER, PaperPanel
-from giftrl.paper.published import Distance, compare, points
+from giftrl.paper.panels import BUNDLED, PAPER, Distance, PaperPanel, compare, points
 
 __all__ = ["BUNDLED", "PAPER", "READINGS", "Distance", "PaperPanel", "Reading", "compare", "points", "rules"]

@@ -9,8 +9,7 @@ from giftrl.paper import temporal
 from giftrl.paper.claims import MOSTLY_SHARE
 from giftrl.paper.curves import BEYOND_PAPER, PREPARATION, READINGS
 from giftrl.paper.experiments import Reproduction
-from giftrl.paper.panels import PaperPanel
-from giftrl.paper.published import LARGEST_DISTANCE, MEDIAN_DISTANCE, points
+from giftrl.paper.panels import LARGEST_DISTANCE, MEDIAN_DISTANCE, PaperPanel, points
 from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS

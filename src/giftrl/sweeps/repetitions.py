@@ -1,9 +1,8 @@
 """Repetitions of a grid on all cores or on a Ray cluster; finished ones are kept on disk, so that a run can resume."""
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import InvalidInput, require
+from giftrl.errors import require
 from giftrl.files import file_errors, write
 from giftrl.reports.loss_summary import Summary
 from giftrl.sweeps.data import Data
@@ -19,7 +18,7 @@ from giftrl.sweeps.grid import Grid
 from giftrl.system import cores
 
 Array = NDArray[np.float64]
-#: Keeps the losses of the repetition with a seed.
+#: Takes a seed and the losses of its repetition.
 Keep = Callable[[int, Array], None]
 
 
@@ -69,41 +68,34 @@ def repeat(
     (2, 1, 2)
     """
     require(repetitions >= 1, "repetitions", repetitions, "must be at least 1", "15 is what the paper uses")
+    seeds = range(seed, seed + repetitions)
+    done = done or (lambda _known: None)
     losses: dict[int, Array] = {}
-    kept = None if folder is None else folder / "repetitions"
-    name = "" if kept is None else key(data, grid)
-    if kept is not None:
+    files: dict[int, Path] = {}
+    if folder is not None:
+        kept, name = folder / "repetitions", key(data, grid)
         with file_errors(kept):
             kept.mkdir(parents=True, exist_ok=True)
+        files = {number: kept / f"{name}-{number}.csv" for number in seeds}
+    for number, path in files.items():
+        before = _read(path, (len(grid.curves), len(grid.betas)))
+        if before is not None:
+            losses[number] = before
+            done(True)
 
     def keep(seed: int, found: Array) -> None:
         losses[seed] = found
-        if kept is not None:
+        if seed in files:
             # A line for each curve, a number for each beta.
             lines = [",".join(map(repr, row)) + "\n" for row in found.tolist()]
-            write(kept / f"{name}-{seed}.csv", ["".join(lines).encode()])
+            write(files[seed], ["".join(lines).encode()])
 
-    missing = []
-    for number in range(seed, seed + repetitions):
-        before = None if kept is None else _read(kept / f"{name}-{number}.csv", (len(grid.curves), len(grid.betas)))
-        if before is None:
-            missing.append(number)
-        else:
-            losses[number] = before
-            if done:
-                done(True)
-    if missing:
-        work = data, grid
-        run = (
-            _on_threads(work, missing, workers, keep)
-            if cluster is None
-            else _on_cluster(cluster, work, missing, workers, keep)
-        )
-        with closing(run):
-            for _ in run:
-                if done:
-                    done(False)
-    runs = np.array([losses[number] for number in range(seed, seed + repetitions)])
+    missing = [number for number in seeds if number not in losses]
+    if missing and cluster is None:
+        _on_threads((data, grid), missing, workers, keep, done)
+    elif missing:
+        _on_cluster(cluster or "", (data, grid), missing, workers, keep, done)
+    runs = np.array([losses[number] for number in seeds])
     return Summary(tuple(curve.name for curve in grid.curves), grid.betas, runs)
 
 
@@ -124,9 +116,8 @@ def _losses_of(work: tuple[Data, Grid], seed: int) -> tuple[int, Array]:
 
 
 def _on_threads(
-    work: tuple[Data, Grid], seeds: Sequence[int], workers: int | None, keep: Keep
-) -> Generator[None, None, None]:
-    """Run repetitions on threads, and keep them; yield after each."""
+    work: tuple[Data, Grid], seeds: Sequence[int], workers: int | None, keep: Keep, done: Callable[[bool], None]
+) -> None:
     # One row first, to compile the loops: threads would only wait for each other to compile.
     data, grid = work
     grid.losses(data.x[:1], data.y[:1])
@@ -134,16 +125,16 @@ def _on_threads(
     try:
         for finished in as_completed([pool.submit(lambda seed: keep(*_losses_of(work, seed)), s) for s in seeds]):
             finished.result()
-            yield
+            done(False)
     finally:
         # After an error or Ctrl-C, running repetitions are finished and kept, and no others are started.
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _on_cluster(
-    cluster: str, work: tuple[Data, Grid], seeds: Sequence[int], workers: int | None, keep: Keep
-) -> Generator[None, None, None]:
-    """Run repetitions on a Ray cluster, through joblib, and keep them; yield after each."""
+    cluster: str, work: tuple[Data, Grid], seeds: Sequence[int], workers: int | None, keep: Keep,
+    done: Callable[[bool], None],
+) -> None:  # fmt: skip
     from giftrl.distributed.ray_crew import connect, import_ray, require_version
 
     connect(cluster)
@@ -152,25 +143,10 @@ def _on_cluster(
     if workers is not None:
         require(workers <= most, "workers", workers, f"must be at most {most}, the cores of the cluster", "take fewer")
     require_version(ray.get(ray.remote(version).remote("giftrl")))
-    try:
-        from joblib import Parallel, delayed, parallel_config
-        from joblib.parallel import register_parallel_backend
-    except ImportError:
-        rule = "needs joblib, which is not installed"
-        raise InvalidInput("cluster", "ray", rule, 'pip install "giftrl[ray,experiments]"') from None
-    from ray.util.joblib.ray_backend import RayBackend
-
-    # Ray's backend calls back, as do the backends that joblib allows to return results as they come.
-    register_parallel_backend("giftrl-ray", type("Backend", (RayBackend,), {"supports_return_generator": True}))
-    there = ray.put(work)  # sent to each machine once
-    with parallel_config("giftrl-ray", n_jobs=min(workers or most, len(seeds))):
-        tasks = (delayed(_losses_there)(there, seed) for seed in seeds)
-        for seed, losses in Parallel(return_as="generator_unordered", batch_size=1)(tasks):
-            keep(seed, losses)
-            yield
-
-
-def _losses_there(there: Any, seed: int) -> tuple[int, Array]:
-    from giftrl.distributed.ray_crew import import_ray
-
-    return _losses_of(import_ray().get(there), seed)
+    there, task, waiting, running = ray.put(work), ray.remote(_losses_of), list(seeds), list[Any]()
+    while waiting or running:
+        while waiting and len(running) < (workers or most):
+            running.append(task.remote(there, waiting.pop(0)))
+        finished, running = ray.wait(running)
+        keep(*ray.get(finished[0]))
+        done(False)
