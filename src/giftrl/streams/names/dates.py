@@ -1,41 +1,50 @@
-"""ISO 8601 dates and times as features: the time in years, and its weekday, month and hour."""
+"""ISO 8601 dates and times as features: the time in years, and its weekday, month and hour.
 
-import re
+Dates are 2024-03-05, 2024-03-05T12:30, 2024-03-05 12:30:00.5; a time may have a zone: Z, UTC, +02, +0200 or +02:00.
+"""
+
 from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: 2024-03-05, 2024-03-05T12:30, 2024-03-05 12:30:00.5; a time may have a zone: Z, UTC, +02, +0200 or +02:00.
-ZONE_PATTERN = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
-ISO_PATTERN = (
-    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
-    r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,15}))?)?"
-    rf"(?P<zone>{ZONE_PATTERN})?)?"
-)
-#: What a bad date should have been.
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.registry import formula
+from giftrl.streams.names.tables import byte, digit
+
+#: The expected text in the message about a bad date.
 EXPECTED_DATE = (
     "an ISO date that exists, such as 2024-03-05 or 2024-03-05T12:30; if these are categories, --categorical COLUMN "
     "reads them as such"
 )
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: The names of the categories of dates behind the name of their column: weekdays, months and hours.
+DATE_PARTS = (
+    *(f"^weekday={day}" for day in WEEKDAYS),
+    *(f"^month={month}" for month in range(1, 13)),
+    *(f"^hour={hour}" for hour in range(24)),
+)
+#: What is added to a month and an hour for their numbers in :data:`DATE_PARTS`; those of weekdays are their own.
+FIRST_MONTH, FIRST_HOUR = 6, 19
 #: Time is counted from the beginning of 2000, in UTC, in years of so many days.
-EPOCH, DAYS_PER_YEAR = date(2000, 1, 1), 365.25
-_ISO, _ZONE = re.compile(ISO_PATTERN), re.compile(ZONE_PATTERN)
-_DIGITS = str.maketrans("", "", " ZUTC+-:")
-_EPOCH_DAY, _LAST_DAY_OF_YEAR_0 = (EPOCH - date(1970, 1, 1)).days, (date.min - date(1970, 1, 1)).days - 1
+EPOCH, DAYS_PER_YEAR = date(2000, 1, 1).toordinal(), 365.25
+UNIX_EPOCH = date(1970, 1, 1).toordinal()
+#: Days of a year before the end of each month, without February 29.
+MONTH_ENDS = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+MAX_FRACTION = 1e15  # of a second: 15 digits
 
 
 class Moment(NamedTuple):
-    """A date, or a date and a time of day."""
+    """A date, or a date and a time of day; or arrays of them."""
 
-    years: Any  # since the beginning of 2000, UTC
-    weekday: int  # from Monday, 0; this and the rest as they are written, and not in UTC
-    month: int
-    hour: int | None  # None for a date without a time of day
+    years: Any  # since the beginning of 2000, UTC; NaN for no date
+    weekday: Any  # from Monday, 0; this and the rest as they are written, and not in UTC; -1 for no date
+    month: Any
+    hour: Any  # -1 also for a date without a time of day
 
 
+@formula
 def years(days: Any, seconds: Any) -> Any:
     """A time in years since the beginning of 2000: (days + seconds / 86400) / 365.25.
 
@@ -45,19 +54,80 @@ def years(days: Any, seconds: Any) -> Any:
     return (days + seconds / 86400.0) / DAYS_PER_YEAR
 
 
-def offset(zone: str) -> int | None:
-    """The seconds by which the clocks of a zone are ahead of UTC; None if there is no such zone.
+@formula
+def whole_number(text: Any, at: Any, count: Any, limit: Any) -> Any:
+    """The number that so many digits write; -1 if they are no digits, or it is above a limit."""
+    n = 0
+    for k in range(at, at + count):
+        c = byte(text, k)
+        n = n * 10 + (c - 48) if n >= 0 and digit(c) else -1
+    return n if n <= limit else -1
 
-    >>> offset("Z"), offset(" +0230"), offset("-05"), offset("+25:00"), offset("PM")
-    (0, 9000, -18000, None, None)
-    """
-    if _ZONE.fullmatch(zone) is None:
-        return None
-    digits = zone.translate(_DIGITS).ljust(4, "0")
-    hours, minutes = int(digits[:2]), int(digits[2:])
-    if hours > 23 or minutes > 59:
-        return None
-    return (-60 if "-" in zone else 60) * (60 * hours + minutes)
+
+@formula
+def read_zone(text: Any, at: Any, end: Any) -> tuple[Any, Any]:
+    """The seconds by which the clocks of the zone ``text[at:end]`` are ahead of UTC, and whether it is a zone."""
+    at += 1 if byte(text, at) == 32 else 0
+    size = end - at
+    ahead, good = 0, False
+    if size == 1:
+        good = byte(text, at) == 90
+    elif size == 3 and byte(text, at) == 85:
+        good = byte(text, at + 1) == 84 and byte(text, at + 2) == 67
+    elif (size == 3 or size == 5 or (size == 6 and byte(text, at + 3) == 58)) and byte(text, at) in (43, 45):
+        hours = whole_number(text, at + 1, 2, 23)
+        minutes = whole_number(text, end - 2, 2, 59) if size > 3 else 0
+        good = hours >= 0 and minutes >= 0
+        ahead = (-60 if byte(text, at) == 45 else 60) * (60 * hours + minutes)
+    return ahead, good
+
+
+@formula
+def read_date(text: Any, at: Any, end: Any) -> tuple[Any, Any, Any, Any]:
+    """The fields of the :class:`Moment` that ``text[at:end]`` writes."""
+    size, ordinal = end - at, 0
+    good = size >= 10 and byte(text, at + 4) == 45 and byte(text, at + 7) == 45
+    year, month, day, hour, minute, second, fraction, ahead = 0, 0, 0, -1, 0, 0, 0.0, 0
+    if good:
+        year, month = whole_number(text, at, 4, 9999), whole_number(text, at + 5, 2, 12)
+        day = whole_number(text, at + 8, 2, 31)
+        good = year > 0 and month > 0 and day > 0
+    if good:
+        years_before, leap = year - 1, year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        good = day <= MONTH_ENDS[month] - MONTH_ENDS[month - 1] + (1 if leap and month == 2 else 0)
+        ordinal = 365 * years_before + years_before // 4 - years_before // 100 + years_before // 400
+        ordinal += MONTH_ENDS[month - 1] + (1 if leap and month > 2 else 0) + day
+    if good and size > 10:
+        good = size >= 16 and byte(text, at + 10) in (32, 84) and byte(text, at + 13) == 58
+        if good:
+            hour, minute = whole_number(text, at + 11, 2, 23), whole_number(text, at + 14, 2, 59)
+            at += 16
+        if good and end - at >= 3 and byte(text, at) == 58:
+            second = whole_number(text, at + 1, 2, 59)
+            at += 3
+            if end - at >= 2 and byte(text, at) == 46 and digit(byte(text, at + 1)):
+                at += 1
+                scale = 1.0
+                while at < end and digit(byte(text, at)) and scale <= MAX_FRACTION:
+                    fraction = 10.0 * fraction + (byte(text, at) - 48)  # exact
+                    scale *= 10.0
+                    at += 1
+                fraction /= scale
+                good = scale <= MAX_FRACTION
+        good = good and hour >= 0 and minute >= 0 and second >= 0
+        if good and at < end:
+            ahead, good = read_zone(text, at, end)
+    if not good:
+        return np.nan, -1, -1, -1
+    seconds = 3600 * hour + 60 * minute + second + fraction if hour >= 0 else 0.0
+    return years(ordinal - EPOCH, seconds - ahead), (ordinal + 6) % 7, month, hour
+
+
+@formula
+def read_dates(text: Any, starts: Any, ends: Any, time: Any, weekday: Any, month: Any, hour: Any) -> None:
+    """Fill arrays with the fields of dates, given by their places in a text."""
+    for k in range(len(starts)):
+        time[k], weekday[k], month[k], hour[k] = read_date(text, starts[k], ends[k])
 
 
 def moment(text: str) -> Moment | None:
@@ -68,35 +138,30 @@ def moment(text: str) -> Moment | None:
     >>> moment("2000-01-01 02:00+02:00"), moment("2023-02-29")
     (Moment(years=0.0, weekday=5, month=1, hour=2), None)
     """
-    found = _ISO.fullmatch(text)
-    if found is None:
-        return None
-    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
-    fraction = found["fraction"] or "0"
-    ahead = offset(found["zone"] or "Z")
-    try:
-        day = date(int(found["year"]), int(found["month"]), int(found["day"]))
-    except ValueError:
-        return None
-    if hour > 23 or minute > 59 or second > 59 or ahead is None:
-        return None
-    seconds = 3600 * hour + 60 * minute + second + int(fraction) / 10 ** len(fraction) - ahead
-    return Moment(years((day - EPOCH).days, seconds), day.weekday(), day.month, None if found["hour"] is None else hour)
+    raw = text.encode("utf-8", "replace")
+    time, weekday, month, hour = read_date(raw, 0, len(raw))
+    return None if month < 0 else Moment(float(time), int(weekday), int(month), int(hour))
 
 
-_NO_DATE = Moment(np.nan, -1, -1, None)
+def moments_in(texts: Any, *, compiled: bool = True) -> Moment:
+    """The dates in an Arrow array of large strings without nulls, as arrays; each as :func:`moment` reads it.
+
+    >>> import pyarrow as pa
+    >>> found = moments_in(pa.array(["2024-03-05T12:30", "2024-03-05", "March"], pa.large_string()))
+    >>> found.years.round(4).tolist(), found.month.tolist(), found.hour.tolist()
+    ([24.1766, 24.1752, nan], [3, 3, -1], [12, -1, -1])
+    """
+    count = len(texts)
+    found = Moment(np.empty(count), *(np.empty(count, np.int64) for _ in range(3)))
+    if count:
+        _, offsets, raw = texts.buffers()
+        ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + count + 1]
+        text = np.frombuffer(raw or b"", np.uint8)
+        ready(read_dates, compiled, counted=False)(text, ends[:-1], ends[1:], *found)
+    return found
 
 
-class MomentArrays(NamedTuple):
-    """Dates and times, as arrays; see :class:`Moment`."""
-
-    years: NDArray[np.float64]  # NaN for what is no date
-    weekday: NDArray[np.int64]  # this and the rest are -1 for what is no date
-    month: NDArray[np.int64]
-    hour: NDArray[np.int64]  # -1 for a date without a time of day too
-
-
-def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> MomentArrays:
+def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Moment:
     """Dates from days since 1970 and seconds of the day, both of local time, and the seconds that this is ahead of UTC.
 
     Args:
@@ -104,47 +169,7 @@ def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Mo
         timed: which of them have a time of day.
         good: which of them are dates at all.
     """
-    time = years(days - _EPOCH_DAY, seconds - ahead)
+    time = years(days - (EPOCH - UNIX_EPOCH), seconds - ahead)
     month = days.view("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1
-    parts = (days + 3) % 7, month, np.where(timed, np.floor(seconds / 3600.0).astype(np.int64), -1)
-    return MomentArrays(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))
-
-
-def moments_in(texts: Any) -> MomentArrays:
-    """The dates in an Arrow array of text without nulls; each as :func:`moment` reads it.
-
-    A regular expression checks the form and Arrow reads the digits. If a text has the form and is no date, such as
-    2023-02-29, or has more than six digits behind the point, :func:`moment` reads them all.
-
-    >>> import pyarrow as pa
-    >>> found = moments_in(pa.array(["2024-03-05T12:30", "2024-03-05", "March"], pa.large_string()))
-    >>> found.years.round(4).tolist(), found.month.tolist(), found.hour.tolist()
-    ([24.1766, 24.1752, nan], [3, 3, -1], [12, -1, -1])
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    def as_integers(array: Any) -> NDArray[np.int64]:
-        return np.frombuffer(array.cast(pa.int64()).fill_null(0).buffers()[1], np.int64, len(array), 8 * array.offset)
-
-    matched = pc.match_substring_regex(texts, f"^{ISO_PATTERN}$")
-    local = pc.replace_substring_regex(texts, f"(:[0-9]{{2}}(?:[.][0-9]+)?){ZONE_PATTERN}$", r"\1")
-    zoned = pc.and_(matched, pc.not_equal(pc.binary_length(local), pc.binary_length(texts)))
-    sizes = pc.binary_length(local).filter(zoned).to_pylist()
-    zones = [text[size:] for text, size in zip(texts.filter(zoned).to_pylist(), sizes, strict=True)]
-    offsets = {zone: offset(zone) for zone in set(zones)}
-    try:
-        stored = as_integers(pc.if_else(matched, local, None).cast(pa.timestamp("us")))
-    except pa.ArrowInvalid:
-        stored = None
-    if stored is None or None in offsets.values():
-        found = [moment(text) or _NO_DATE for text in texts.to_pylist()]
-        return MomentArrays(
-            *(np.array([-1 if part is None else part for part in each]) for each in zip(*found, strict=True))
-        )
-    ahead = np.zeros(len(texts), np.int64)
-    ahead[np.flatnonzero(as_integers(zoned))] = [offsets[zone] or 0 for zone in zones]
-    days, rest = np.divmod(stored, 86_400_000_000)
-    whole, fraction = np.divmod(rest, 1_000_000)
-    good = (as_integers(matched) == 1) & (days > _LAST_DAY_OF_YEAR_0)
-    return moments_of(days, whole + fraction / 1e6, ahead, as_integers(pc.binary_length(texts)) > 10, good)
+    parts: list[NDArray[np.int64]] = [(days + 3) % 7, month, np.where(timed, (seconds // 3600.0).astype(np.int64), -1)]
+    return Moment(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from giftrl.streams.batch import LabelNames
-from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, moment
+from giftrl.streams.names.dates import DATE_PARTS, EXPECTED_DATE, FIRST_HOUR, FIRST_MONTH, moment
 
 FEATURES_KEY, WEIGHT_KEY, TAG_KEY = "features", "weight", "tag"
 #: How many objects may be nested in each other.
@@ -123,10 +123,8 @@ def _of_date(name: str, value: Any, group: str) -> Iterator[NamedValue]:
     if found is None:
         raise BadValue(f"{_shown(value)} among the dates of {name!r}", EXPECTED_DATE, name)
     yield NamedValue(name, found.years, group)
-    yield NamedValue(f"{name}^weekday={WEEKDAYS[found.weekday]}", 1.0, group)
-    yield NamedValue(f"{name}^month={found.month}", 1.0, group)
-    if found.hour is not None:
-        yield NamedValue(f"{name}^hour={found.hour}", 1.0, group)
+    parts = [found.weekday, FIRST_MONTH + found.month, FIRST_HOUR + found.hour]
+    yield from (NamedValue(name + DATE_PARTS[part], 1.0, group) for part in parts[: 2 if found.hour < 0 else 3])
 
 
 class _Pairs(dict[str, Any]):

@@ -14,6 +14,19 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
 
+
+@formula
+def byte(block: Any, at: Any) -> Any:
+    """The byte at a place, which is never negative: an unsigned index needs no look at its sign."""
+    return np.int64(block[np.uint64(at)])
+
+
+@formula
+def digit(c: Any) -> Any:
+    """True for a decimal digit."""
+    return np.uint64(c - 48) < np.uint64(10)
+
+
 # MurmurHash3 of a name: MurmurHash3_x86_32 of Austin Appleby (public domain) with seed 0, equal to
 # ``sklearn.utils.murmurhash3_32``. A name can come in pieces: the state after a piece is carried on to the next, so
 # that the names of a namespace share the work of their prefix.

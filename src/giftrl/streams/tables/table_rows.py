@@ -19,7 +19,7 @@ from giftrl.streams.columns import (
     infer_from_numbers,
     infer_from_texts,
 )
-from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, MomentArrays, moments_in, moments_of
+from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, Moment, moments_in, moments_of
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.names.objects import WORD_SEPARATORS
@@ -512,7 +512,7 @@ def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[s
     return np.where(there, found.years, 0.0), made, ~there
 
 
-def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[MomentArrays, NDArray[np.bool_]]:
+def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moment, NDArray[np.bool_]]:
     """The dates of a column of text, and where there is any text but a spelling of a missing one."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -522,12 +522,12 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[MomentArrays, NDArr
     there = ~as_numpy(pc.is_in(texts, pa.array(["", *missing], texts.type)))
     found = moments_in(texts)
     # Code -1, of an item without text, stands for the last element.
-    nothing = MomentArrays(*(np.array([-1]) for _ in found))
-    each = MomentArrays(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))
+    nothing = Moment(*(np.array([-1]) for _ in found))
+    each = Moment(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))
     return each, np.append(there, False)[column.codes]
 
 
-def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
+def _of_times(array: Any) -> tuple[Moment, NDArray[np.bool_]]:
     """The dates of Arrow's own types; weekday, month and hour are local to the time zone."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -2,14 +2,14 @@
 
 A compiled loop, :func:`scan_json`, reads plain lines: those without a mistake, with the layout of the first line,
 without a backslash in a text and not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with
-a walk over each object 33 MB/s. :func:`expand` then reads dates and texts of many words. ``orjson`` and
-:func:`giftrl.streams.names.objects.walk` read all other lines and give the same features.
+a walk over each object 33 MB/s. ``orjson`` and :func:`giftrl.streams.names.objects.walk` read all other lines and give
+the same features.
 """
 
 import contextlib
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from giftrl.errors import Message
 from giftrl.streams.batch import LabelNames, Position, Rejected
 from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, infer_from_values, remarks
 from giftrl.streams.line_blocks import BOM, count_lines
-from giftrl.streams.names.dates import WEEKDAYS, moments_in
+from giftrl.streams.names.dates import DATE_PARTS, FIRST_HOUR, FIRST_MONTH, read_date
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.objects import (
@@ -37,33 +37,42 @@ from giftrl.streams.names.objects import (
     label_text,
     labelled,
     load_object,
-    words_of,
 )
-from giftrl.streams.names.tables import Sections
-from giftrl.streams.text.numbers import byte, digit, number
-from giftrl.streams.text.parser import A, Content, TextEntries, TextParser, TextRows, add_row, make_arrays, scan
-from giftrl.streams.text.scan import (
+from giftrl.streams.names.tables import CARET, Sections, byte, digit
+from giftrl.streams.text.numbers import number
+from giftrl.streams.text.parser import (
     COLON,
     NEWLINE,
     NO_WORDS,
     RETURN,
     SPACE,
     TAB,
+    A,
+    Content,
+    TextEntries,
+    TextParser,
+    TextRows,
     WordTable,
+    add_row,
     find_word,
+    make_arrays,
     mark_broken,
     note,
+    scan,
     skip_line,
     word_table,
 )
 
 # The loop over JSON lines, which reads plain lines and records the others.
 
-QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
+QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH = 34, 44, 45, 46, 48, 61, 92
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 
 #: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
 MAX_OBJECT_DEPTH, MAX_KEY_BYTES = 32, 1 << 12
+#: A text of more different words is left to Python: the loop compares each word with all before it.
+MAX_DIFFERENT_WORDS = 256
+DATE_TEXT, DATE_ENDS = word_table(DATE_PARTS)
 
 
 class Next(IntEnum):
@@ -85,17 +94,31 @@ class KeyTable(NamedTuple):
     reserved: WordTable  # the keys of label, weight, tag and features
     ignored: WordTable
     categorical: WordTable
-    special: WordTable  # keys of dates and texts of many words: their entries get the value NaN
+    dates: WordTable
+    texts: WordTable
+    letters: NDArray[np.uint16]  # :func:`lower_letters`, if there are keys of texts
     labels: WordTable = NO_WORDS  # the names of labels, if they have names
     literals: WordTable = word_table(["true", "false", "null"])
+
+
+@functools.cache
+def lower_letters() -> NDArray[np.uint16]:
+    """The lower case of each letter and digit of the first 65,536 code points; 0 for all else, which separates words.
+
+    >>> [chr(lower_letters()[ord(letter)]) for letter in "aÉ漢7-"]
+    ['a', 'é', '漢', '7', '\\x00']
+    """
+    lower = [chr(code).lower()[0] for code in range(1 << 16)]
+    return np.array([ord(letter) if letter.isalnum() else 0 for letter in lower], np.uint16)
 
 
 def key_table(keys: Keys, inside: bool, labels: WordTable) -> KeyTable:
     """The roles of keys, for the compiled loop."""
     beside = (WEIGHT_KEY, TAG_KEY) if inside else (None, None)
-    reserved = word_table([keys.label, keys.weight or beside[0], beside[1], FEATURES_KEY])
-    special = word_table([*keys.dates, *keys.texts])
-    return KeyTable(inside, reserved, word_table(keys.ignored), word_table(keys.categorical), special, labels)
+    reserved = [keys.label, keys.weight or beside[0], beside[1], FEATURES_KEY]
+    letters = lower_letters() if keys.texts else np.empty(0, np.uint16)
+    ignored, categorical, dates, texts = map(word_table, keys[:4])
+    return KeyTable(inside, word_table(reserved), ignored, categorical, dates, texts, letters, labels)
 
 
 class JsonBuffers(NamedTuple):
@@ -129,6 +152,13 @@ def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
         to[np.uint64(at)] = text[np.uint64(k)]
         at += 1
     return at
+
+
+@formula
+def write_byte(c: Any, to: Any, at: Any) -> Any:
+    """Write a byte; returns the place after it."""
+    to[np.uint64(at)] = c
+    return at + 1
 
 
 @formula
@@ -167,13 +197,97 @@ def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any
 
 
 @formula
+def begin_entry(names: Any, text: Any, key: Any, out: Any, written: Any, value: Any) -> Any:
+    """Write an entry whose name is a key; returns where the name ends, behind which more can be written."""
+    path, stem, group = key
+    k = np.uint64(out)
+    names.values[k] = value
+    names.starts[k] = written
+    names.group_sizes[k] = group
+    names.ends[k] = copy(path, 0, stem, text, written)
+    return names.ends[k]
+
+
+@formula
+def add_date(
+    block: Any, start: Any, end: Any, names: Any, text: Any, key: Any, out: Any, written: Any
+) -> tuple[Any, Any, Any]:
+    """Add the features of a date; returns how many entries and bytes there are then, and whether it is a date."""
+    years, weekday, month, hour = read_date(block, start, end)
+    if years == years and years != 0.0:
+        written = begin_entry(names, text, key, out, written, years)
+        out += 1
+    for part in (weekday, FIRST_MONTH + month, FIRST_HOUR + hour):
+        if month > 0 and (hour >= 0 or part < FIRST_HOUR - 1):
+            written = begin_entry(names, text, key, out, written, 1.0)
+            written = copy(DATE_TEXT, DATE_ENDS[part], DATE_ENDS[part + 1], text, written)
+            names.ends[np.uint64(out)] = written
+            out += 1
+    return out, written, month > 0
+
+
+@formula
+def add_words(
+    block: Any, at: Any, end: Any, letters: Any, names: Any, text: Any, key: Any, out: Any, written: Any
+) -> tuple[Any, Any, Any]:
+    """Add the words of a text, each once; returns how many entries and bytes there are then.
+
+    The last value is False for a text that is left to Python: one of many words, or with letters beyond
+    :func:`lower_letters`.
+    """
+    first, begin, good, inside = out, written, True, False
+    while at <= end and good:
+        letter: Any = 0
+        c = byte(block, at)
+        if at < end and c < 0xC0:
+            letter = np.int64(letters[np.uint64(c)])
+        elif at < end and c < 0xE0:
+            letter = np.int64(letters[np.uint64((c & 31) << 6 | byte(block, at + 1) & 63)])
+            at += 1
+        elif at < end:
+            good = c < 0xF0
+            code = (c & 15) << 12 | (byte(block, at + 1) & 63) << 6 | byte(block, at + 2) & 63
+            letter = np.int64(letters[np.uint64(code)])
+            at += 2
+        at += 1
+        if letter > 0:
+            good &= written + len(key[0]) <= len(text) and out - first < MAX_DIFFERENT_WORDS
+            if not inside and good:
+                written = begin_entry(names, text, key, out, written, 1.0)
+                begin = written = write_byte(EQUALS, text, written)
+            inside = True
+            if good and letter < 0x80:
+                written = write_byte(letter, text, written)
+            elif good and letter < 0x800:
+                written = write_byte(0x80 | letter & 63, text, write_byte(0xC0 | letter >> 6, text, written))
+            elif good:
+                written = write_byte(0xE0 | letter >> 12, text, written)
+                written = write_byte(0x80 | letter >> 6 & 63, text, written)
+                written = write_byte(0x80 | letter & 63, text, written)
+        elif inside:
+            inside = False
+            names.ends[np.uint64(out)] = written
+            new, size = True, written - begin
+            for k in range(first, out):
+                other = names.ends[np.uint64(k)] - size
+                if new and other - names.starts[np.uint64(k)] == begin - names.starts[np.uint64(out)]:
+                    same = 0
+                    while same < size and text[np.uint64(other + same)] == text[np.uint64(begin + same)]:
+                        same += 1
+                    new = same < size
+            written = written if new else names.starts[np.uint64(out)]
+            out += 1 if new else 0
+    return out, written, good
+
+
+@formula
 def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Read the plain lines of a block, which ends with a newline, from a place and its line on.
 
     Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, reserved, ignored, categorical, special, labels, literals = plan
+    inside, reserved, ignored, categorical, dates, texts, letters, labels, literals = plan
     named = len(labels[1]) > 1
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
@@ -182,7 +296,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category, marked, listed, plain = False, False, False, False, True
+        hidden, category, dated, worded, listed, plain = False, False, False, False, False, True
         group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
         c = byte(block, at)
@@ -231,7 +345,8 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                             group = end - start
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
-                        marked = find_word(path, 0, stem, special) >= 0
+                        dated = find_word(path, 0, stem, dates) >= 0
+                        worded = not dated and find_word(path, 0, stem, texts) >= 0
                         # Beside an object of features, other keys are a mistake.
                         plain &= not inside or depth > 1 or hidden
                     else:
@@ -267,22 +382,25 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        plain &= is_text or not (category or marked)
-                        plain &= not (listed and marked)
-                        plain &= written + stem + (end - start) + 32 <= len(text)
+                        plain &= is_text or not (category or dated or worded)
+                        plain &= not (listed and (dated or worded))
+                        plain &= written + 4 * stem + (end - start) + 64 <= len(text)
                         if plain and not hidden and (value != 0.0 or (is_text and end > start)):
-                            k = np.uint64(out)
-                            names.values[k] = np.nan if marked else 1.0 if is_text else value
-                            names.starts[k] = written
-                            names.group_sizes[k] = group
-                            written = copy(path, 0, stem, text, written)
-                            if is_text:
-                                text[np.uint64(written)] = EQUALS
-                                written = copy(block, start, end, text, written + 1)
-                            elif listed:
-                                written = write_place(place, text, written)
-                            names.ends[k] = written
-                            out += 1
+                            key = (path, stem, group)
+                            if dated:
+                                out, written, plain = add_date(block, start, end, names, text, key, out, written)
+                            elif worded:
+                                out, written, plain = add_words(
+                                    block, start, end, letters, names, text, key, out, written
+                                )
+                            else:
+                                written = begin_entry(names, text, key, out, written, 1.0 if is_text else value)
+                                if is_text:
+                                    written = copy(block, start, end, text, write_byte(EQUALS, text, written))
+                                elif listed:
+                                    written = write_place(place, text, written)
+                                names.ends[np.uint64(out)] = written
+                                out += 1
                     place += 1
             c = byte(block, at)
         after = skip_line(block, at)
@@ -299,137 +417,16 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     return line, row, out, written, left
 
 
-# Dates and texts of many words: the loop marks these entries, and features take their place.
-
-Text = NDArray[np.uint8]
-Places = NDArray[np.int64]
-
-
-class Expanded(NamedTuple):
-    """Rows with features in the place of marked entries; their entries, the text of names, and bad rows."""
-
-    rows: TextRows
-    names: TextEntries
-    text: Text
-    bad: list[list[int]]  # rows with something else than a date, as the loop records lines that are not plain
-
-
-class _Features(NamedTuple):
-    """Features: the place of the entry that each comes from, its value, and its name, by number."""
-
-    places: Places
-    values: NDArray[np.float64]
-    numbers: Places
-    names: list[bytes]
-
-
-def expand(rows: TextRows, names: TextEntries, text: Text, keys: Keys) -> Expanded:
-    """Put features in the place of entries whose value is NaN, which are called ``key=value``."""
-    marked = np.flatnonzero(np.isnan(names.values))
-    if not len(marked):
-        return Expanded(rows, names, text, [])
-    found: list[_Features] = []
-    wrong = []
-    for key, places in _by_key(text, names.starts, marked, sorted((*keys.dates, *keys.texts), key=len, reverse=True)):
-        starts, ends = names.starts[places] + len(key.encode()) + 1, names.ends[places]
-        if key in keys.texts:
-            found.append(_words(key, places, text, starts, ends))
-            continue
-        dates = moments_in(_texts(text, starts, ends))
-        wrong.append(places[np.isnan(dates.years)])
-        found.append(_parts(key, places, dates.years, [dates.weekday, dates.month - 1, dates.hour]))
-    # Behind the entries of the loop come the new ones, and all of them in the order of what they come from.
-    plain = np.flatnonzero(~np.isnan(names.values))
-    spans, made = list[tuple[Places, Places]](), text
-    for each in found:
-        stops = len(made) + np.cumsum([0, *map(len, each.names)])
-        spans.append((stops[each.numbers], stops[each.numbers + 1]))
-        made = np.append(made, np.frombuffer(b"".join(each.names), np.uint8))
-    places = np.concatenate([plain, *(each.places for each in found)])
-    both = TextEntries(
-        np.concatenate([names.values[plain], *(each.values for each in found)]),
-        np.concatenate([names.starts[plain], *(start for start, _ in spans)]),
-        np.concatenate([names.ends[plain], *(end for _, end in spans)]),
-        names.group_sizes[places],
-    )
-    owners = np.repeat(np.arange(len(rows.ends)), np.diff(rows.ends, prepend=0))
-    good = np.ones(len(rows.ends), np.bool_)
-    good[owners[np.concatenate([marked[:0], *wrong])]] = False
-    order = np.argsort(places, kind="stable")
-    order = order[good[owners[places[order]]] & (both.values[order] != 0.0)]
-    counts = np.bincount(owners[places[order]], minlength=len(good))
-    return Expanded(
-        TextRows._make(array[good] for array in rows._replace(ends=np.cumsum(counts))),
-        TextEntries._make(array[order] for array in both),
-        made,
-        [[line, begin, 0, 0] for line, begin in zip(rows.lines[~good], rows.begins[~good], strict=True)],
-    )
-
-
-def _texts(text: Text, starts: Places, ends: Places) -> Any:
-    """The pieces of a text, in its order, as an Arrow array."""
-    import pyarrow as pa
-
-    bounds = np.column_stack([starts, ends]).ravel()  # between two pieces there is one that is not wanted
-    every = pa.Array.from_buffers(pa.large_string(), len(bounds) - 1, [None, *map(pa.py_buffer, (bounds, text))])
-    even = np.arange(0, len(bounds), 2)
-    return every.take(pa.Array.from_buffers(pa.int64(), len(even), [None, pa.py_buffer(even)]))
-
-
-def _by_key(text: Text, starts: Places, marked: Places, keys: list[str]) -> Iterator[tuple[str, Places]]:
-    """The marked entries of each key."""
-    for key in keys:
-        same = np.ones(len(marked), np.bool_)
-        for at, letter in enumerate(f"{key}=".encode()):
-            places = starts[marked] + at
-            same &= text[np.minimum(places, len(text) - 1)] == letter
-        yield key, marked[same]
-        marked = marked[~same]
-
-
-def _parts(key: str, places: Places, years: NDArray[np.float64], parts: list[Places]) -> _Features:
-    """The features of dates: the years, and the weekday, month and hour where there are these."""
-    names = [key, *(f"{key}^weekday={day}" for day in WEEKDAYS)]
-    names += [*(f"{key}^month={month}" for month in range(1, 13)), *(f"{key}^hour={hour}" for hour in range(24))]
-    numbers = np.stack([np.zeros(len(places), np.int64), parts[0] + 1, parts[1] + 8, parts[2] + 20], axis=1)
-    values = np.ones(numbers.shape)
-    values[:, 0] = years
-    there = np.stack([np.ones(len(places), np.bool_), *(part >= 0 for part in parts)], axis=1)
-    rows = np.broadcast_to(places[:, None], there.shape)
-    return _Features(rows[there], values[there], numbers[there], [name.encode() for name in names])
-
-
-def _words(key: str, places: Places, text: Text, starts: Places, ends: Places) -> _Features:
-    """The features of texts: their words, each once."""
-    raw = text.tobytes()
-    known: dict[str, int] = {}
-    owners, numbers = [], []
-    for place, start, end in zip(places.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        for word in dict.fromkeys(words_of(raw[start:end].decode())):
-            owners.append(place)
-            numbers.append(known.setdefault(word, len(known)))
-    named = [f"{key}={word}".encode() for word in known]
-    return _Features(np.array(owners, np.int64), np.ones(len(owners)), np.array(numbers, np.int64), named)
-
-
 LOOKAHEAD_LINES = 100  # how many lines of a block are searched for the key of the label
 
 Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says
 
 
 class JsonLines(TextParser):
-    """Reads blocks of JSON lines.
+    """Reads blocks of JSON lines; :mod:`giftrl.streams.names.objects` has the rules for one object.
 
-    :func:`giftrl.streams.names.objects.labelled` says which keys of an object are features, and
-    :func:`giftrl.streams.names.objects.walk` what they are called. A feature of value 0 is left out.
-
-    Args:
-        columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
-            the label that is not given is searched for in the first 100 lines of a block. Keys whose texts are ISO
-            dates in the first 100 lines of all are dates.
-        schema: the keys of the label and of categories, from an earlier reader.
-        interactions: the groups to multiply; a group is a key at the top of the features.
-        labels: the names of labels; None if labels are numbers.
+    ``columns`` are keys. Unless they are given, the key of the label is searched for in the first 100 lines of a block,
+    and keys of dates in the first 100 lines of all. A group of interactions is a key at the top of the features.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -491,11 +488,9 @@ class JsonLines(TextParser):
         return as_label(value, str(self.label), self.labels)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
-        plan = self._plan(block, source)
-        line, rows, names, text, records = self._scan(block, start, plan)
-        rows, names, text, bad = expand(rows, names, text, self._keys)
+        line, rows, names, text, records = self._scan(block, start, self._plan(block, source))
         tags = rows.tags(block)
-        others, rejected = self._others(block, sorted([*records, *bad]), source)
+        others, rejected = self._others(block, records, source)
         if others:
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()
@@ -503,7 +498,7 @@ class JsonLines(TextParser):
         groups = np.empty(0, np.uint8)
         if self._codes is not None:
             groups = self._codes.of(text, names.starts, names.starts + names.group_sizes)
-        return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
+        return Content(line, rows, tags, values, slots, groups, rejected=rejected)
 
     def _scan(
         self, block: NDArray[np.uint8], start: Position, plan: KeyTable
@@ -553,13 +548,15 @@ class JsonLines(TextParser):
         """The rows of lines that are not plain, and those of them that break a rule."""
         others, rejected = [], []
         whole = block.tobytes() if records else b""
-        for line, begin in ((int(line), int(begin)) for line, begin, _, _ in records):
+        for line, begin, _, _ in records:
             raw = whole[begin : whole.find(b"\n", begin)]
             try:
                 if not raw.isspace():
                     others.append((line, begin, self.row(raw)))
-            except BadValue as problem:
-                rejected.append(_rejected(source, line, raw, problem))
+            except BadValue as bad:
+                # The place of a feature is where the last key of its name is first written.
+                at = _place(raw, bad.name.rpartition("^")[2]) if isinstance(bad.name, str) else bad.name
+                rejected.append(Rejected(source, line, at + 1, bad.problem, bad.expected, raw.removesuffix(b"\r")))
         return others, rejected
 
     def row(self, raw: bytes) -> Labelled:
@@ -622,19 +619,6 @@ def _appended(arrays: A, more: Iterable[Any]) -> A:
     return type(arrays)(*(np.append(old, np.array(new, old.dtype)) for old, new in zip(arrays, more, strict=True)))
 
 
-def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
-    """The record of a bad line; the place of a bad feature is where the last key of its name is first written."""
-    at = bad.name
-    if isinstance(at, str):
-        at = _place(raw, at.rpartition("^")[2])
-    return Rejected(source, line, at + 1, bad.problem, bad.expected, raw.removesuffix(b"\r"))
-
-
 def _place(raw: bytes, key: str) -> int:
     """The first place of a key in a line; 0 if it is not there."""
-    return max(0, raw.find(_written(key)))
-
-
-@functools.lru_cache(64)
-def _written(key: str) -> bytes:
-    return json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")
+    return max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))

@@ -15,20 +15,27 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
 from giftrl.streams.line_blocks import count_lines
-from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
-from giftrl.streams.text.parser import Content, TextParser, TextRows, add_row, make_arrays, scan
-from giftrl.streams.text.scan import (
+from giftrl.streams.names.tables import byte, digit
+from giftrl.streams.text.numbers import number
+from giftrl.streams.text.parser import (
     COLON,
     HASH,
     NO_WORDS,
     SPACE,
+    Content,
     Fault,
+    TextParser,
+    TextRows,
     WordTable,
+    add_row,
     at_end,
     blame,
+    blame_number,
     blank,
     find_word,
+    make_arrays,
     note,
+    scan,
     skip_blanks,
     skip_line,
 )
@@ -55,8 +62,7 @@ class LibsvmText(TextParser):
         (line, rows, entries), bad = scan(loop, block, start, buffers._replace(labels=self._label_words))
         values = buffers.values[:entries].copy()
         slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
-        groups = np.empty(0, np.uint8)
-        return Content(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))
+        return Content(line, buffers.rows.first(rows), (), values, slots, distinct=distinct, bad=bad)
 
 
 # The loop over the lines of LIBSVM text.
@@ -72,7 +78,7 @@ class LibsvmBuffers(NamedTuple):
     values: NDArray[np.float64]
     numbers: NDArray[np.uint64]
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the fault
     cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
     multiplier: np.uint64
     labels: WordTable = NO_WORDS  # the names of labels, if they have names
@@ -94,8 +100,7 @@ def make_buffers(size: int, lines: int) -> LibsvmBuffers:
 def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any]:
     """Find the rows of a block, which ends with a newline, from a place and its line on.
 
-    Returns:
-        the line after the last, and how many rows, entries and rejected lines there are.
+    Returns the line after the last, and how many rows, entries and rejected lines there are.
     """
     values, numbers, rows, bad_lines, cells, multiplier, labels = buffers
     row, entries, bad = 0, 0, 0
@@ -103,37 +108,33 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
         begin = at
         first = entries
         spot = at = skip_blanks(block, at)
-        problem = 0
+        fault = 0
         label = 0.0
         empty = at_end(block, at) or byte(block, at) == HASH
         if not empty:
-            label, at, spot, problem = read_label(block, at, labels)
+            label, at, spot, fault = read_label(block, at, labels)
         ascending = True
         previous = np.uint64(0)
         at = skip_blanks(block, at)
-        while problem == 0 and not line_ends(block, at):
+        while fault == 0 and not line_ends(block, at):
             k = np.uint64(entries)
-            numbers[k], at, spot, problem = read_index(block, at)
-            if problem == 0:
+            numbers[k], at, spot, fault = read_index(block, at)
+            if fault == 0:
                 spot = at
                 values[k], at, wrong = number(block, at)
-                if wrong == HARD:
-                    problem = Fault.HARD
-                elif wrong or not field_ends(block, at):
-                    problem = Fault.VALUE_TOO_LARGE
-                    if wrong != TOO_LARGE:
-                        problem, spot = blame(block, at, spot, Fault.VALUE)
+                if wrong or not field_ends(block, at):
+                    fault, spot = blame_number(block, at, spot, wrong, Fault.VALUE)
             ascending &= numbers[k] > previous
             previous = numbers[k]
             entries += 1
             at = skip_blanks(block, at)
-        if problem == 0 and not ascending:
+        if fault == 0 and not ascending:
             twice = first_repeated(numbers, first, entries, cells, multiplier)
             if twice >= 0:
-                problem = Fault.REPEATED
+                fault = Fault.REPEATED
                 spot = nth_feature(block, begin, twice)
-        if problem:
-            bad = note(bad_lines, bad, line, begin, spot, problem)
+        if fault:
+            bad = note(bad_lines, bad, line, begin, spot, fault)
             entries = first
         elif not empty:
             row = add_row(rows, row, label, 1.0, NO_TAG, line, begin, entries)
@@ -165,20 +166,17 @@ def field_ends(block: Any, at: Any) -> Any:
 def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
     """Read a label and the qid that may follow: the label, the place after both, and where what is wrong."""
     spot = at
-    problem = 0
+    fault = 0
     if len(labels[1]) > 1:
         while not field_ends(block, at) and byte(block, at) != COLON:
             at += 1
         label, wrong = np.float64(find_word(block, spot, at, labels)), 0
     else:
         label, at, wrong = number(block, at)
-    if wrong == HARD:
-        problem = Fault.HARD
-    elif wrong == TOO_LARGE:
-        problem = Fault.LABEL_TOO_LARGE
+    if not wrong and byte(block, at) == COLON:
+        fault = Fault.NO_LABEL
     elif wrong or not field_ends(block, at):
-        problem = Fault.NO_LABEL if not wrong and byte(block, at) == COLON else Fault.LABEL
-        problem, spot = blame(block, at, spot, problem)
+        fault, spot = blame_number(block, at, spot, wrong, Fault.LABEL)
     else:
         here = skip_blanks(block, at)
         # Each byte is looked at only after the one before it, and the block ends with a newline.
@@ -188,8 +186,8 @@ def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
             while digit(byte(block, at)):
                 at += 1
             if at == here + 4 or not field_ends(block, at):
-                problem, spot = blame(block, at, here, Fault.QUERY)
-    return label, at, spot, problem
+                fault, spot = blame(block, at, here, Fault.QUERY)
+    return label, at, spot, fault
 
 
 @formula
@@ -202,22 +200,22 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
         index = index * np.uint64(10) + np.uint64(c - 48)
         at += 1
         c = byte(block, at)
-    problem = 0
+    fault = 0
     spot = start
     if c != COLON or at == start:
-        problem = Fault.INDEX
+        fault = Fault.INDEX
         if at > start and field_ends(block, at):
-            problem = Fault.NO_COLON
+            fault = Fault.NO_COLON
         elif byte(block, start) == 45 and digit(byte(block, start + 1)):
-            problem = Fault.INDEX_RANGE
-        problem, spot = blame(block, at, start, problem)
+            fault = Fault.INDEX_RANGE
+        fault, spot = blame(block, at, start, fault)
     elif index == np.uint64(0) or at - start > 18:
         # Leading zeros are harmless; 19 digits fit into 64 bits, and more do not.
         while byte(block, start) == 48:
             start += 1
         if start == at or at - start > 19 or index >> np.uint64(63):
-            problem = Fault.INDEX_RANGE
-    return index, (at + 1 if problem == 0 else at), spot, problem
+            fault = Fault.INDEX_RANGE
+    return index, (at + 1 if fault == 0 else at), spot, fault
 
 
 @formula

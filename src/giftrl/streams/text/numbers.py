@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
+from giftrl.streams.names.tables import byte, digit
 
 NOT_A_NUMBER = 1
 TOO_LARGE = 2
@@ -63,18 +64,6 @@ def _powers_of_five() -> NDArray[np.uint64]:
 
 
 POWERS = _powers_of_five()
-
-
-@formula
-def byte(block: Any, at: Any) -> Any:
-    """The byte at a place, which is never negative: an unsigned index needs no look at its sign."""
-    return np.int64(block[np.uint64(at)])
-
-
-@formula
-def digit(c: Any) -> Any:
-    """True for a decimal digit."""
-    return np.uint64(c - 48) < TEN
 
 
 @formula

@@ -19,32 +19,31 @@ from giftrl.streams.batch import LabelNames, Position
 from giftrl.streams.line_blocks import count_lines
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions, NamedEntries, Ngrams, with_ngrams
-from giftrl.streams.names.tables import Sections
-from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
+from giftrl.streams.names.tables import Sections, byte
+from giftrl.streams.text.numbers import number
 from giftrl.streams.text.parser import (
-    Content,
-    GroupCodes,
-    TextEntries,
-    TextParser,
-    TextRows,
-    add_row,
-    make_arrays,
-    scan,
-)
-from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
     NO_WORDS,
     SPACE,
     TAB,
+    Content,
     Fault,
+    GroupCodes,
+    TextEntries,
+    TextParser,
+    TextRows,
     WordTable,
+    add_row,
     at_end,
     blame,
+    blame_number,
     blank,
     find_word,
+    make_arrays,
     mark_broken,
     note,
+    scan,
     skip_blanks,
     skip_line,
 )
@@ -57,13 +56,6 @@ class VwText(TextParser):
     feature without a value the value 1. The factor of a namespace multiplies its values. Equal features of a row are
     summed; zeros are left out. Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading
     continues with the next one. With interactions, a group is a namespace, with its n-grams.
-
-    Args:
-        features: what gives names their coordinates.
-        interactions: which products will be added; entries are marked with their groups.
-        ngrams: which n-grams to add.
-        labels: the names of labels; None if labels are numbers.
-        compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> parser = VwText(Dictionary())
@@ -104,7 +96,7 @@ class VwText(TextParser):
         if self._codes is not None:
             codes = self._codes.of(block, sections.start, sections.end)
             groups = np.repeat(codes, np.diff(found.sections.first, append=len(found.values)))
-        return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=tuple(bad), bases=bases)
+        return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=bad, bases=bases)
 
 
 # The loop over the lines of VW text.
@@ -113,9 +105,8 @@ BAR, QUOTE = 124, 39
 BROKEN_BYTE = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
 LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
 
-#: What can be wrong with the label, the importance and the base.
-HEAD_NO_NUMBER = np.array([Fault.LABEL, Fault.IMPORTANCE, Fault.BASE])
-HEAD_TOO_LARGE = np.array([Fault.LABEL_TOO_LARGE, Fault.IMPORTANCE_TOO_LARGE, Fault.BASE_TOO_LARGE])
+#: The faults of the label, the importance and the base.
+HEAD_FAULTS = np.array([Fault.LABEL, Fault.IMPORTANCE, Fault.BASE])
 
 #: For each byte, whether a name ends before it.
 ENDS_NAME = np.zeros(256, np.bool_)
@@ -128,7 +119,7 @@ class VwBuffers(NamedTuple):
     names: TextEntries
     sections: Sections
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the fault
     bases: NDArray[np.float64]  # of the rows
     most_names: int = 2**62  # of a row
     labels: WordTable = NO_WORDS  # the names of labels, if they have names
@@ -144,8 +135,7 @@ def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
 def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Find the rows of a block, which ends with a newline, from a place and its line on.
 
-    Returns:
-        the line after the last, and how many rows, entries, sections and rejected lines there are.
+    Returns the line after the last, and how many rows, entries, sections and rejected lines there are.
     """
     names, sections, rows, bad_lines, bases, most_names, labels = buffers
     values, starts, ends, _ = names
@@ -154,41 +144,37 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
         begin = at
         first, first_section = entries, section
         spot = at = skip_blanks(block, at)
-        problem = 0
+        fault = 0
         label, weight, base, tag = np.nan, 1.0, 0.0, (np.int64(0), np.int64(0))
         empty = at_end(block, at)
         if not empty:
-            label, weight, base, tag, at, spot, problem = read_head(block, begin, labels)
+            label, weight, base, tag, at, spot, fault = read_head(block, begin, labels)
         factor = 1.0
-        while problem == 0 and not at_end(block, at):
+        while fault == 0 and not at_end(block, at):
             if byte(block, at) == BAR:
                 k = np.uint64(section)
                 start = at + 1
-                end, at, factor, spot, problem = read_named(
-                    block, start, True, Fault.NAMESPACE, Fault.SCALE, Fault.SCALE_TOO_LARGE
-                )
-                if problem == 0 and end - start > LONGEST_NAMESPACE:
-                    problem = Fault.LONG_NAMESPACE
+                end, at, factor, spot, fault = read_named(block, start, True, Fault.NAMESPACE, Fault.SCALE)
+                if fault == 0 and end - start > LONGEST_NAMESPACE:
+                    fault = Fault.LONG_NAMESPACE
                     spot = start
                 sections.first[k], sections.start[k], sections.end[k] = entries, start, end
                 section += 1
             else:
                 k = np.uint64(entries)
                 starts[k] = at
-                ends[k], at, value, spot, problem = read_named(
-                    block, at, False, Fault.NO_NAME, Fault.VALUE, Fault.VALUE_TOO_LARGE
-                )
+                ends[k], at, value, spot, fault = read_named(block, at, False, Fault.NO_NAME, Fault.VALUE)
                 values[k] = value * factor
-                if problem == 0 and not np.isfinite(values[k]):
-                    problem = Fault.SCALED_TOO_LARGE
+                if fault == 0 and not np.isfinite(values[k]):
+                    fault = Fault.SCALED_TOO_LARGE
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
-        if problem == 0 and entries - first > most_names:
-            problem = Fault.MANY_NAMES
+        if fault == 0 and entries - first > most_names:
+            fault = Fault.MANY_NAMES
             spot = begin
-        if problem:
-            bad = note(bad_lines, bad, line, begin, spot, problem)
+        if fault:
+            bad = note(bad_lines, bad, line, begin, spot, fault)
             entries, section = first, first_section
         elif not empty:
             bases[np.uint64(row)] = base
@@ -202,18 +188,18 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
 def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Read what is before the first bar: label, weight, base, the ends of the tag, the bar; and where what is wrong."""
     label, weight, base, tag_start, tag_end = np.nan, 1.0, 0.0, np.int64(0), np.int64(0)
-    problem = 0
+    fault = 0
     spot = at
     bar = at
-    while byte(block, bar) != BAR and byte(block, bar) != NEWLINE and problem == 0:
+    while byte(block, bar) != BAR and byte(block, bar) != NEWLINE and fault == 0:
         if byte(block, bar) == TAB:
             spot = bar
-            problem = Fault.TAB_BEFORE_BAR
+            fault = Fault.TAB_BEFORE_BAR
         bar += 1
-    if problem == 0 and byte(block, bar) == NEWLINE:
-        problem = Fault.NO_BAR
+    if fault == 0 and byte(block, bar) == NEWLINE:
+        fault = Fault.NO_BAR
     count = 0
-    while problem == 0 and at < bar:
+    while fault == 0 and at < bar:
         spot = at
         while byte(block, at) != SPACE and at < bar:
             at += 1
@@ -223,51 +209,47 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
         if at == bar and stop > spot and (stop == bar or byte(block, spot) == QUOTE):
             tag_start = spot + 1 if byte(block, spot) == QUOTE else spot
             tag_end = stop
-            problem, spot = check_text(block, tag_start, tag_end, spot)
+            fault, spot = check_text(block, tag_start, tag_end, spot)
         elif stop > spot and count == 0 and len(labels[1]) > 1:
             label = np.float64(find_word(block, spot, stop, labels))
-            problem, spot = check_text(block, spot, stop, spot)
+            fault, spot = check_text(block, spot, stop, spot)
             count += 1
         elif stop > spot:
             value, after, wrong = number(block, spot)
             if count == 3:
-                problem = Fault.MANY_NUMBERS
-            elif wrong == HARD:
-                problem = Fault.HARD
-            elif wrong == TOO_LARGE and after == stop:
-                problem = HEAD_TOO_LARGE[np.uint64(count)]
+                fault = Fault.MANY_NUMBERS
             elif wrong or after != stop:
-                problem, spot = blame(block, after, spot, HEAD_NO_NUMBER[np.uint64(count)])
+                fault, spot = blame_number(block, after, spot, wrong, HEAD_FAULTS[np.uint64(count)])
             elif count == 0:
                 label = value
             elif count == 1:
                 weight = value
                 if value < 0.0:
-                    problem = Fault.NEGATIVE_IMPORTANCE
+                    fault = Fault.NEGATIVE_IMPORTANCE
             else:
                 base = value
             count += 1
-    return label, weight, base, (tag_start, tag_end), bar if problem == 0 else at, spot, problem
+    return label, weight, base, (tag_start, tag_end), bar if fault == 0 else at, spot, fault
 
 
 @formula
 def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
-    """The problem of a piece of text and its place; ``spot`` if there is none."""
-    problem = 0
+    """The fault of a piece of text and its place; ``spot`` if there is none."""
+    fault = 0
     for at in range(start, end):
-        if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE):
-            problem, spot = blame_name(block, at, spot, 0)
-    return problem, spot
+        if fault == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE):
+            fault, spot = blame_name(block, at, spot, 0)
+    return fault, spot
 
 
 @formula
-def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
-    """The problem, and its place, of a name or tag that is valid from ``start`` up to ``at`` only."""
-    problem, spot = blame(block, at, start, problem)
+def blame_name(block: Any, at: Any, start: Any, fault: Any) -> tuple[Any, Any]:
+    """The fault, and its place, of a name or tag that is valid from ``start`` up to ``at`` only."""
+    fault, spot = blame(block, at, start, fault)
     if byte(block, at) == BROKEN_BYTE:
-        problem = Fault.ENCODING
+        fault = Fault.ENCODING
         spot = at
-    return problem, spot
+    return fault, spot
 
 
 @formula
@@ -281,23 +263,8 @@ def name_ends(block: Any, at: Any) -> Any:
 
 
 @formula
-def read_value(block: Any, at: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
-    """Read the number after a colon, and the place after it; and where which of two problems is, if one is."""
-    spot = at
-    problem = 0
-    value, at, wrong = number(block, at)
-    if wrong == HARD:
-        problem = Fault.HARD
-    elif wrong == TOO_LARGE:
-        problem = too_large
-    elif wrong or not name_ends(block, at):
-        problem, spot = blame(block, at, spot, no_number)
-    return value, at, spot, problem
-
-
-@formula
 def read_named(
-    block: Any, at: Any, may_be_empty: bool, misplaced: Any, no_number: Any, too_large: Any
+    block: Any, at: Any, may_be_empty: bool, misplaced: Any, no_number: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Read a name and its number: where the name ends, the place after both, the number; and where what is wrong."""
     spot = start = at
@@ -305,9 +272,12 @@ def read_named(
         at += 1
     end = at
     value = 1.0
-    problem = 0
+    fault = 0
     if byte(block, at) == COLON and end > start:
-        value, at, spot, problem = read_value(block, at + 1, no_number, too_large)
+        spot = at + 1
+        value, at, wrong = number(block, spot)
+        if wrong or not name_ends(block, at):
+            fault, spot = blame_number(block, at, spot, wrong, no_number)
     elif (end == start and not may_be_empty) or not name_ends(block, at):
-        problem, spot = blame_name(block, at, spot, misplaced)
-    return end, at, value, spot, problem
+        fault, spot = blame_name(block, at, spot, misplaced)
+    return end, at, value, spot, fault
