@@ -1,4 +1,4 @@
-"""A slow, obvious twin of :mod:`giftrl.workers.merge_features` and :mod:`giftrl.workers.merge_experts`, in NumPy."""
+"""A slow, obvious twin of :mod:`giftrl.workers.merge_experts`, in NumPy."""
 
 from typing import Any, NamedTuple
 

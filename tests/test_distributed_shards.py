@@ -18,8 +18,8 @@ from giftrl.distributed.shards import (
     ShardRows,
     deal,
     find_files,
+    lines_of_cut,
     look_at_files,
-    open_cut,
     whole_lines,
 )
 from giftrl.errors import BadSource, InvalidInput
@@ -192,7 +192,7 @@ def test_parquet_behind_a_url(tmp_path):
 def test_an_open_block_begins_with_the_header(tmp_path):
     path = written(tmp_path, "csv")
     (file,) = look_at_files(find_files(path)).files
-    assert open_cut(file, Cut(0, 40, 60)).read().startswith(b"city,age,label\nc")
+    assert lines_of_cut(file, Cut(0, 40, 60)).startswith(b"city,age,label\nc")
 
 
 def test_what_cannot_be_shared_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from giftrl import distributed
 from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.distributed.ray_crew import RayCrew, _Round
-from giftrl.distributed.shards import about_rows, find_files
+from giftrl.distributed.shards import find_files, look_at_files
 from giftrl.errors import InvalidInput
 from giftrl.training import Checkpoint, LinearModel, Trainer
 from tests.commands import giftrl, write_rows
@@ -41,7 +41,8 @@ def said(*arguments):
 def test_rows_are_estimated_by_the_kind_of_each_file(rows, names):
     zipped = compressed(rows, "b.svm.gz")
     files = find_files([rows.with_name(name) for name in names])
-    about = about_rows(files)
+    about = look_at_files(files).about
+    assert about is not None
     assert about.most and about.rows == pytest.approx(300 * (1 + 10 * zipped.stat().st_size / rows.stat().st_size), 0.1)
     assert f"and there are at most about {about.rows:,} here" in said(*[file.name for file in files], *SMALL)
     assert "and there are about 300 here" in said(rows, *SMALL)

@@ -13,10 +13,9 @@ from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.mixtures.state import SCALE
+from giftrl.mixtures.state import CENTRE, SCALE
 from giftrl.ops.loss import value
-from giftrl.workers.merge_experts import merge_experts, unit_of
-from giftrl.workers.merge_features import merge_features
+from giftrl.workers.merge_experts import merge_experts, merge_features, unit_of
 from giftrl.workers.merging import blended, copy_of, first_steps, merge, merge_mixtures
 from giftrl.workers.pieces import ONE_THREAD, Share, put, take, take_all
 from giftrl.workers.step_size import Window
@@ -120,7 +119,7 @@ def test_loops_equal_the_twin(kind: str) -> None:
     obvious = twin.merge_features(base, piece, pieces)
     np.testing.assert_allclose(known.rows, obvious.rows, rtol=1e-12)
     np.testing.assert_allclose(known.scale, obvious.scale, rtol=1e-12)
-    np.testing.assert_allclose(known.centre, obvious.centre, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(known.record[:, CENTRE], obvious.centre, rtol=1e-9, atol=1e-12)
     assert np.array_equal(known.dense, obvious.dense)
     ends = merge_experts(base, piece, pieces, known, place)
     own = [twin.in_units(base, each, obvious, base.constant) for each in (piece, *pieces)]

@@ -337,7 +337,7 @@ class TrainingRun:
         trainer = self.trainer
         facts: dict[str, Any] = {"seconds_learning": trainer.seconds_learning}
         if self.workers > 1:
-            facts["workers"] = {"threads": self.workers, **trainer.model.team_times._asdict()}
+            facts["workers"] = {"threads": self.workers, **asdict(trainer.model.team_times)}
         if trainer.multi_pass is not None:
             passes = trainer.multi_pass.passes
             facts["passes"] = {"done": passes.done, "kept": passes.kept, "held_out_losses": passes.losses}
@@ -470,9 +470,9 @@ class ClusterRun(TrainingRun):
         require_cluster(self.cluster)
 
     def check_files(self) -> None:
-        from giftrl.distributed.launch import require_place
         from giftrl.distributed.shards import find_files
         from giftrl.streams.source import is_url
+        from giftrl.training.trainer import require_place
 
         if self.checkpoint is not None:
             require_place(self.checkpoint.path, self.given.resume)
@@ -481,31 +481,32 @@ class ClusterRun(TrainingRun):
 
     def prepare(self) -> None:
         from giftrl.distributed import PAYS
-        from giftrl.distributed.shards import about_rows, source_of
+        from giftrl.distributed.shards import look_at_files, source_of
 
-        about = about_rows(self.files, self.reading["format"])
+        reading = self.reading
+        look = look_at_files(self.files, reading["format"], reading["columns"], reading["schema"])
+        about = look.about
         self.small = about is not None and about.rows < PAYS
         if self.small:
             self.tell(f"note: {SELDOM}, and there are {about} here; {ALONE}")
         if not self.quiet and len(self.files) < self.workers:
-            self.tell_idle_workers()
+            self.tell_idle_workers(look.files)
         self.trained, reason = self.model([source_of(file.name) for file in self.files])
         self.learned_before = self.trained.examples
         if self.given.from_path is not None:
             self.tell(f"continuing after {counted(self.learned_before, 'example')}")
         self.tell(reason)
 
-    def tell_idle_workers(self) -> None:
+    def tell_idle_workers(self, files: Sequence[Any]) -> None:
         """Say how many workers have nothing to read, if there are any."""
-        from giftrl.distributed.shards import deal, look_at_files
+        from giftrl.distributed.shards import deal
 
-        files, workers, reading = self.files, self.workers, self.reading
-        shards = look_at_files(files, reading["format"], reading["columns"], reading["schema"]).files
-        busy = sum(map(bool, deal(shards, workers)))
+        workers = self.workers
+        busy = sum(map(bool, deal(files, workers)))
         if busy == workers:
             return
         have = "has" if workers - busy == 1 else "have"
-        whole = all(not file.lines for file in shards)
+        whole = all(not file.lines for file in files)
         why = "files of this kind are read as a whole" if whole else "the data is too small to be cut into more parts"
         are = f"there {'is' if len(files) == 1 else 'are'} {counted(len(files), 'file')}"
         idle = f"{workers - busy} of {workers} workers {have} nothing to read"

@@ -7,12 +7,13 @@ examples of its shard from a given state, and replies with the state at the feat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.distributed.shards import Portion, ShardPlace, ShardReading, ShardRows
+from giftrl.distributed.shards import ShardPlace, ShardReading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
 from giftrl.streams.batch import Batch
@@ -27,65 +28,36 @@ from giftrl.workers.step_size import Window
 
 
 class Order(NamedTuple):
-    """The task of a worker in a round.
+    """The task of a worker in a round."""
 
-    Attributes:
-        version: the number of merges before the round.
-        shard, place: where its rows begin.
-        rows: the number of rows to learn.
-        window: the number of rows behind them to send back, not learned.
-        number: of its first row among all rows so far, for stored examples.
-    """
-
-    version: int
+    version: int  # the number of merges before the round
     shard: int
-    place: ShardPlace
-    rows: int
-    window: int
-    number: int = 0
+    place: ShardPlace  # where its rows begin
+    rows: int  # the number of rows to learn
+    window: int  # the number of rows behind them to send back, not learned
+    number: int = 0  # of its first row among all rows so far, for stored examples
 
 
 class Counts(NamedTuple):
     """Counts of rows learned, and of rows that could not be used, including the window."""
 
-    examples: int = 0
-    nonzeros: int = 0
-    weight: float = 0.0
-    rejected: int = 0
-
-    def add(self, portion: Portion) -> "Counts":
-        """Add rows that were learned; weights are added one by one, wherever portions begin and end."""
-        batch = portion.batch
-        return Counts(
-            self.examples + len(batch),
-            self.nonzeros + batch.nonzeros,
-            float(np.add.accumulate(np.append(self.weight, batch.weights))[-1]),
-            self.rejected + portion.rejected,
-        )
+    examples: int
+    nonzeros: int
+    weight: float
+    rejected: int
 
 
 class Reply(NamedTuple):
-    """The reply of a worker.
+    """The reply of a worker."""
 
-    Attributes:
-        shard: as in the order.
-        place: the next row of the shard.
-        done: True if there is none.
-        state: at the features that have changed.
-        window: rows not learned.
-        counts: of its rows.
-        news: names of features that the worker had not met before.
-        seconds: its time, reading included.
-    """
-
-    shard: int
-    place: ShardPlace
-    done: bool
-    state: SharedState
-    window: tuple[Batch, ...]
+    shard: int  # as in the order
+    place: ShardPlace  # the next row of the shard
+    done: bool  # True if there is none
+    state: SharedState  # at the features that have changed
+    window: tuple[Batch, ...]  # rows not learned
     counts: Counts
-    news: tuple[News, ...]
-    seconds: float
+    news: tuple[News, ...]  # names of features that the worker had not met before
+    seconds: float  # reading included
 
 
 class Worker:
@@ -119,25 +91,26 @@ class Worker:
             self.model = LinearModel(self.reading.settings)
         elif self.version != order.version - 1:
             return None
-        learner = self.model.learner
+        model, learner = self.model, self.model.learner
         state.begin(learner, order.number)
         self.version = order.version
         rows = self._rows_of(order)
         marks = np.zeros(learner.dimension, np.bool_)
         touched(learner, [], marks)  # features that are dense now may not be dense in the end
-        counts = Counts()
-        for portion in rows.take(order.rows):
-            for _ in self.model.learn(portion.batch):
+        examples, nonzeros, model.weight, model.rejected = model.examples, model.nonzeros, 0.0, 0
+        for batch, rejected in rows.take(order.rows):
+            for _ in model.learn(batch):
                 pass
-            touched(learner, [(as_rows(portion.batch), len(portion.batch))], marks)
-            counts = counts.add(portion)
+            touched(learner, [(as_rows(batch), len(batch))], marks)
+            model.rejected += rejected
         window = []
-        for portion in rows.take(order.window):
-            window.append(portion.batch)
-            counts = counts._replace(rejected=counts.rejected + portion.rejected)
+        for batch, rejected in rows.take(order.window):
+            window.append(batch)
+            model.rejected += rejected
         touched(learner, [], marks)
         changed = SharedState.of_worker(learner, np.flatnonzero(marks), order.number)
         news, rows.news = tuple(rows.news), []
+        counts = Counts(model.examples - examples, model.nonzeros - nonzeros, model.weight, model.rejected)
         seconds = time.perf_counter() - begun
         return Reply(order.shard, rows.place, rows.done, changed, tuple(window), counts, news, seconds)
 
@@ -158,7 +131,6 @@ class Worker:
 class Crew(Protocol):
     """Workers in this process or on other machines."""
 
-    name: str
     repeated: int  # orders that were carried out once more
 
     def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
@@ -175,14 +147,7 @@ class Crew(Protocol):
 
 
 class LocalCrew:
-    """Workers in this process that carry out the orders of a round in turn: the results of many machines without any.
-
-    Args:
-        reading: of all shards.
-        workers: their number.
-    """
-
-    name = "this process, one worker after the other"
+    """Workers in this process, which carry out the orders of a round in turn."""
 
     def __init__(self, reading: ShardReading, workers: int) -> None:
         self.reading = reading
@@ -240,24 +205,13 @@ class RunProgress:
 
 
 class Driver:
-    """Learns all rows of all shards, each once, in rounds.
+    """Learns all rows of all shards, each once, in rounds; :func:`giftrl.distributed.train` runs one.
 
     Args:
         model: a new one, one to continue, or the model of a checkpoint.
         reading: of all shards.
         crew: the workers.
         progress: of a checkpoint; None at the beginning.
-
-    >>> import pathlib, tempfile
-    >>> from giftrl import distributed
-    >>> from giftrl.training import Settings
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> data = pathlib.Path(folder.name, "rows.svm")
-    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 50)
-    >>> settings = Settings(loss="logistic", bits=4)
-    >>> distributed.train(settings, data, workers=2, cluster="simulation").examples  # which runs a driver
-    100
-    >>> folder.cleanup()
     """
 
     def __init__(
@@ -265,13 +219,16 @@ class Driver:
     ) -> None:
         self.model, self.reading, self.crew = model, reading, crew
         self.costs = Costs()
+        learner: Any = model.learner
         if progress is None:
             progress = RunProgress([ShardPlace() for _ in reading.shards], [not shard for shard in reading.shards])
-            progress.seen = np.zeros(model.learner.dimension, np.bool_)
+            progress.seen = np.zeros(learner.dimension, np.bool_)
             if model.examples:
-                progress.seen[known_features(model)] = True
+                progress.seen[NonzeroRows.of(learner.features.x).where] = True
+                if learner.witnesses is not None:
+                    progress.seen[learner.witnesses.committed_features] = True
         self.progress = progress
-        self._merged = MergedLearner(model.learner, progress.steps)
+        self._merged = MergedLearner(learner, progress.steps)
         self._state: SharedState | None = None  # at the changes of the last round; None if no worker knows the others
 
     def run(self, after: Callable[["Driver"], None] | None = None) -> LinearModel:
@@ -303,14 +260,9 @@ class Driver:
 
     def round(self) -> None:
         """One round."""
-        now, costs, whole = self.progress, self.costs, list[SharedState]()
-
-        def state() -> SharedState:
-            if not whole:
-                whole.append(SharedState.of(self.model.learner, np.flatnonzero(now.seen)))
-            return whole[0]
-
-        replies = self.crew.round(self.orders(), self._state or state(), state)
+        now, costs = self.progress, self.costs
+        whole = cache(lambda: SharedState.of(self.model.learner, np.flatnonzero(now.seen)))
+        replies = self.crew.round(self.orders(), self._state or whole(), whole)
         begun = time.perf_counter()
         for reply in replies:
             now.places[reply.shard], now.done[reply.shard] = reply.place, reply.done
@@ -329,7 +281,7 @@ class Driver:
         merged, states = self._merged, [reply.state for reply in replies if reply.counts.examples]
         window = [batch for reply in replies for batch in reply.window]
         for state in states:
-            merged.mark(state.piece.features)
+            merged.marks[state.piece.features] = True
         if states:
             base = take(merged.learner, merged.changed)
             pieces = [self._aligned(base, state.piece) for state in states]
@@ -374,24 +326,8 @@ class Driver:
         costs.bytes_moved += size_of((reply.state, reply.window, reply.news))
 
 
-def known_features(model: LinearModel) -> NDArray[np.int64]:
-    """The features that a model has a state for.
-
-    >>> from giftrl.training import Settings
-    >>> known_features(LinearModel(Settings(loss="squared", bits=4))).tolist()
-    []
-    """
-    learner: Any = model.learner
-    known = NonzeroRows.of(learner.features.x).where
-    return known if learner.witnesses is None else np.union1d(known, learner.witnesses.committed_features)
-
-
 def size_of(parts: Any) -> int:
-    """The number of bytes of the arrays in tuples and batches.
-
-    >>> size_of((np.zeros(3), ([np.zeros(1)], 7)))
-    32
-    """
+    """The number of bytes of the arrays in tuples and batches."""
     if isinstance(parts, np.ndarray):
         return parts.nbytes
     if isinstance(parts, Batch):

@@ -18,8 +18,9 @@ from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 from giftrl.training.trainer import (
     Checkpoint,
+    columns_state,
     differences,
-    require_no_checkpoint,
+    require_place,
     require_same_run,
     unsound_checkpoint,
     without_cluster,
@@ -43,17 +44,7 @@ def plan(
     schema: Schema | None = None,
     on_error: str = "stop",
 ) -> ShardReading:
-    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`.
-
-    >>> import pathlib, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> data = pathlib.Path(folder.name, "rows.svm")
-    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 5000)
-    >>> reading = plan(Settings(loss="logistic"), data, workers=2)
-    >>> reading.format, len(reading.shards)
-    ('libsvm', 2)
-    >>> folder.cleanup()
-    """
+    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`."""
     workers = require_whole("workers", workers, 1, "try workers=16")
     require_auto(settings.auto, "workers", workers)
     remedy = ("try ", Given("bits", 18), ", which hashes names")
@@ -131,21 +122,17 @@ def train(
         model, progress = read_checkpoint(checkpoint.path, reading)
     model = LinearModel(reading.settings) if model is None else model
     model.schema = reading.schema
-    crew: Crew
-    if cluster == SIMULATED_CLUSTER:
-        crew = LocalCrew(reading, len(reading.shards))
-    else:
+    if cluster != SIMULATED_CLUSTER:
         connect(cluster)
-        crew = RayCrew(reading, len(reading.shards))
+    crew: Crew = (LocalCrew if cluster == SIMULATED_CLUSTER else RayCrew)(reading, len(reading.shards))
     written = model.examples
 
     def merged(driver: Driver) -> None:
         nonlocal written
-        if checkpoint is not None and (
-            driver.model.examples - written >= checkpoint.every or all(driver.progress.done)
-        ):
+        examples, done = driver.model.examples, all(driver.progress.done)
+        if checkpoint is not None and (done or examples - written >= checkpoint.every):
             write_checkpoint(checkpoint.path, driver)
-            written = driver.model.examples
+            written = examples
         if after is not None:
             after(driver)
 
@@ -155,23 +142,13 @@ def train(
         crew.close()
 
 
-def require_place(checkpoint: Path, resume: bool) -> None:
-    """Raise an error if there is no checkpoint to resume, or one that a new run would overwrite."""
-    if not resume:
-        require_no_checkpoint(checkpoint)
-        return
-    remedy = "leave out --resume to start anew; --from MODEL goes on from a finished model"
-    require(checkpoint.exists(), "checkpoint", str(checkpoint), "there is none to go on from", remedy)
-
-
 def _described(reading: ShardReading) -> dict[str, Any]:
     """The settings of reading as JSON holds them: a run can be resumed only with the same."""
-    columns = reading.columns._asdict()
     return {
         "sources": [[file.name, file.size] for file in reading.files],
         "workers": len(reading.shards),
         "format": reading.format,
-        "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
+        "columns": columns_state(reading.columns),
         "on_error": reading.on_error,
     }
 

@@ -5,8 +5,7 @@ import re
 import socket
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -50,12 +49,6 @@ def connect(cluster: str | None) -> None:
 
     Args:
         cluster: None for this machine alone, "auto" for the cluster that it belongs to, or "ray://host:port".
-
-    >>> try:
-    ...     connect("localhost:1")
-    ... except InvalidInput as error:
-    ...     print(error.argument)
-    cluster
     """
     require_address(cluster)
     ray = import_ray()
@@ -82,13 +75,7 @@ def require_version(theirs: str) -> None:
 
 
 def require_cluster(cluster: str | None) -> None:
-    """Raise an error unless ``cluster`` is a simulation, or Ray at an address that answers.
-
-    >>> require_cluster("simulation")
-    >>> require_cluster("Simulation")
-    Traceback (most recent call last):
-    giftrl.errors.InvalidInput: cluster='Simulation': must be "auto", "simulation" or an address; write ray://host:10001
-    """
+    """Raise an error unless ``cluster`` is a simulation, or Ray at an address that answers."""
     if cluster != SIMULATED_CLUSTER:
         require_address(cluster, simulation=True)
         import_ray()
@@ -146,22 +133,6 @@ def _cannot_begin(problem: Exception) -> InvalidInput:
     return InvalidInput("cluster", "ray", f"its workers cannot begin ({_short(problem)})", remedy)
 
 
-@contextmanager
-def _trouble_at_start() -> Iterator[None]:
-    """Turn errors of the first calls to a cluster into one line.
-
-    A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
-    """
-    from ray.exceptions import RayError
-
-    try:
-        yield
-    except (RayError, *START_ERRORS) as problem:
-        if isinstance(problem, GiftrlError):
-            raise
-        raise _cannot_begin(problem) from None
-
-
 class _Actor(Worker):
     """A worker on another machine."""
 
@@ -179,21 +150,26 @@ class RayCrew:
         slow, least: when a worker is slow; see :data:`SLOW_FACTOR`.
     """
 
-    name = "Ray"
-
     def __init__(
         self, reading: ShardReading, workers: int, *, slow: float = SLOW_FACTOR, least: float = MIN_SLOW_SECONDS
     ) -> None:
         self.ray = ray = import_ray()
+        from ray.exceptions import RayError
+
         self.slow, self.least = slow, least
         self.repeated = 0
-        with _trouble_at_start():
+        try:
             cores = float(ray.cluster_resources().get("CPU", 1.0))
             self.share = 1.0 if cores >= workers else int(1e4 * cores / workers) / 1e4
             self._actor = ray.remote(num_cpus=self.share)(_Actor)
             self._reading = ray.put(reading)
             self.actors = [self._new() for _ in range(workers)]
             theirs = ray.get(self.actors[0].version_of_giftrl.remote())
+        except (RayError, *START_ERRORS) as problem:
+            # A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
+            if isinstance(problem, GiftrlError):
+                raise
+            raise _cannot_begin(problem) from None
         require_version(theirs)
 
     def _new(self) -> Any:
@@ -202,10 +178,6 @@ class RayCrew:
     def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
         """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.Crew.round`."""
         return _Round(self, orders, state, whole).replies()
-
-    def replace(self, worker: int) -> None:
-        """Put a new worker in the place of one that has died."""
-        self.actors[worker] = self._new()
 
     def close(self) -> None:
         """Let the workers go."""
@@ -285,7 +257,7 @@ class _Round:
                 "look into its log with `ray logs`; if memory is short, use fewer workers or fewer bits",
             )  # fmt: skip
         self.crew.repeated += 1
-        self.crew.replace(worker)
+        self.crew.actors[worker] = self.crew._new()
         if number not in self._replies:
             self._send(number, worker, True)
 

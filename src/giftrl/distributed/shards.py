@@ -7,7 +7,6 @@ whole files go to the workers in turn.
 """
 
 import glob
-import io
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -40,31 +39,22 @@ LINE_END_BYTES = 1 << 16
 
 
 class File(NamedTuple):
-    """A file of rows.
+    """A file of rows."""
 
-    Attributes:
-        name: its path or URL.
-        size: in bytes.
-        lines: True if it can be cut between any two lines.
-        header: of CSV, the bytes before its first row.
-        delimiter: of CSV.
-    """
-
-    name: str
-    size: int
-    lines: bool = False
-    header: bytes = b""
-    delimiter: str | None = None
+    name: str  # its path or URL
+    size: int  # in bytes
+    lines: bool = False  # True if it can be cut between any two lines
+    header: bytes = b""  # of CSV, the bytes before its first row
+    delimiter: str | None = None  # of CSV
 
 
 def source_of(name: str) -> Source:
     """The whole of a file, as a reader takes it."""
-    return Source(name, opener=partial(open_url, name)) if is_url(name) else Source(name, Path(name))
+    return Source(name, opener=partial(_open_url, name)) if is_url(name) else Source(name, Path(name))
 
 
-def open_url(name: str) -> Any:
-    """Open a URL for reading."""
-    with _url_errors(name):
+def _open_url(name: str) -> Any:
+    with _errors_of(name):
         return _fsspec(name).open(name, "rb").open()
 
 
@@ -88,7 +78,7 @@ def _on_disk(name: Named) -> Iterator[File]:
 
 
 def _behind_url(url: str) -> Iterator[File]:
-    with _url_errors(url):
+    with _errors_of(url):
         system, path = _fsspec(url).core.url_to_fs(url)
         if glob.has_magic(path) and not system.exists(path):
             paths = sorted(system.glob(path))
@@ -117,80 +107,23 @@ def _fsspec(url: str) -> Any:
 
 
 @contextmanager
-def _url_errors(url: str) -> Iterator[None]:
-    """Turn errors of file systems into an error that names the URL."""
+def _errors_of(name: str) -> Iterator[None]:
+    """Turn errors of file systems into an error that names the file."""
     try:
         yield
     except GiftrlError:
         raise
     except FileNotFoundError:
-        raise BadSource(url, "there is no such file", "check the name") from None
+        raise BadSource(name, "there is no such file", "check the name") from None
     except ImportError as problem:
-        raise BadSource(url, f"needs another package ({problem})", "install it on every machine") from None
+        raise BadSource(name, f"needs another package ({problem})", "install it on every machine") from None
     except Exception as problem:  # each file system has errors of its own, and not all of them are an OSError
         rule = f"cannot be read ({type(problem).__name__}: {problem})"
-        raise BadSource(url, rule, "check the address and the access to it") from None
-
-
-class Look(NamedTuple):
-    """Files with the facts of their first bytes, their format, and the kinds of the columns of tables."""
-
-    files: tuple[File, ...]
-    format: str
-    schema: Schema | None
-
-
-def look_at_files(
-    files: Sequence[File],
-    format: str | None = None,  # noqa: A002
-    columns: Columns | None = None,
-    schema: Schema | None = None,
-    named_labels: bool = False,
-) -> Look:
-    """Find out which files can be cut between lines, and where the rows of CSV begin.
-
-    Args:
-        files: from :func:`find_files`.
-        format, columns, schema: as for :class:`giftrl.streams.Reader`.
-        named_labels: True if labels are text.
-    """
-    looked, formats = [], dict[str, str]()
-    for file in files:
-        with Stream(source_of(file.name)) as stream:
-            head = stream.peek(HEAD_BYTES)
-            stream.check_end(1)
-            kind = detect(head, file.name, format)
-            formats.setdefault(kind, file.name)
-            plain = stream.compression is None
-        if kind == "csv":
-            from giftrl.streams.tables.csv import layout
-
-            table = layout(
-                head[:HEAD_BYTES], file.name, columns or Columns(), schema, len(head) < HEAD_BYTES, named_labels
-            )
-            file = file._replace(header=head[: table.offset], delimiter=table.delimiter)
-            schema = schema or table.schema
-        long_records = kind == "csv" and _has_long_records(head)
-        looked.append(file._replace(lines=plain and kind in TEXT_FORMATS and not long_records))
-    if len(formats) > 1:
-        (one, first), (other, second), *_ = formats.items()
-        rule = f"must have one format, and the first is {one} and the second {other}"
-        remedy = "convert one of them (giftrl convert), or train in two runs"
-        raise InvalidInput("sources", [first, second], rule, remedy)
-    return Look(tuple(looked), next(iter(formats)), schema)
-
-
-def _has_long_records(head: bytes) -> bool:
-    """True if a record of CSV has a newline inside quotes: a line then has an odd number of quotes."""
-    return any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
+        raise BadSource(name, rule, "check the address and the access to it") from None
 
 
 class About(NamedTuple):
-    """An estimate of the number of rows.
-
-    Attributes:
-        rows: the number.
-        most: True if there may be far fewer, as in compressed files.
+    """An estimate of the number of rows; with ``most``, there may be far fewer, as in compressed files.
 
     >>> print(About(16_000), About(32_000, most=True), sep=", ")
     about 16,000, at most about 32,000
@@ -203,28 +136,55 @@ class About(NamedTuple):
         return f"{'at most ' if self.most else ''}about {self.rows:,}"
 
 
-def about_rows(files: Sequence[File], format: str | None = None) -> About | None:  # noqa: A002
-    """Estimate the number of rows of text files, by their sizes and the first lines of the first; None for others.
+class Look(NamedTuple):
+    """Files with the facts of their first bytes, their format, and the kinds of the columns of tables."""
 
-    Compressed files count with the most text that they are likely to hold.
+    files: tuple[File, ...]
+    format: str
+    schema: Schema | None
+    about: About | None  # the number of rows of text files, by the first lines of the first; None for other files
 
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "rows.svm")
-    ...     _ = path.write_text("1 1:1\\n-1 2:1\\n" * 50)
-    ...     about_rows(find_files(path))
-    About(rows=100, most=False)
+
+def look_at_files(
+    files: Sequence[File],
+    format: str | None = None,  # noqa: A002
+    columns: Columns | None = None,
+    schema: Schema | None = None,
+    named_labels: bool = False,
+) -> Look:
+    """Find out which files can be cut between lines, where the rows of CSV begin, and about how many rows there are.
+
+    The arguments are those of :class:`giftrl.streams.Reader`; ``named_labels`` is True if labels are text.
     """
-    with Stream(source_of(files[0].name)) as stream:
-        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
-    if detect(head, files[0].name, format) not in TEXT_FORMATS:
-        return None
-    compressed = []
+    looked, formats, row_bytes, text_bytes, compressed = [], dict[str, str](), 0.0, 0, False
     for file in files:
         with Stream(source_of(file.name)) as stream:
-            compressed.append(stream.compression is not None)
-    size = sum(file.size * (MAX_COMPRESSION if packed else 1) for file, packed in zip(files, compressed, strict=True))
-    return About(max(1, round(size * head.count(b"\n") / len(head))), any(compressed))
+            head = stream.peek(HEAD_BYTES)
+            stream.check_end(1)
+            kind = detect(head, file.name, format)
+            formats.setdefault(kind, file.name)
+            plain = stream.compression is None
+        row_bytes = row_bytes or len(head) / max(head.count(b"\n"), 1)
+        # Compressed files count with the most text that they are likely to hold.
+        text_bytes += file.size * (1 if plain else MAX_COMPRESSION)
+        compressed |= not plain
+        if kind == "csv":
+            from giftrl.streams.tables.csv import layout
+
+            whole = len(head) < HEAD_BYTES
+            table = layout(head[:HEAD_BYTES], file.name, columns or Columns(), schema, whole, named_labels)
+            file = file._replace(header=head[: table.offset], delimiter=table.delimiter)
+            schema = schema or table.schema
+        # A record of CSV with a newline inside quotes has a line with an odd number of quotes.
+        long_records = kind == "csv" and any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
+        looked.append(file._replace(lines=plain and kind in TEXT_FORMATS and not long_records))
+    if len(formats) > 1:
+        (one, first), (other, second), *_ = formats.items()
+        rule = f"must have one format, and the first is {one} and the second {other}"
+        remedy = "convert one of them (giftrl convert), or train in two runs"
+        raise InvalidInput("sources", [first, second], rule, remedy)
+    about = About(max(1, round(text_bytes / row_bytes)), compressed) if next(iter(formats)) in TEXT_FORMATS else None
+    return Look(tuple(looked), next(iter(formats)), schema, about)
 
 
 class Cut(NamedTuple):
@@ -236,11 +196,7 @@ class Cut(NamedTuple):
 
 
 def block_size(total: int, workers: int) -> int:
-    """The bytes of a block: a 16th of a worker's part, but at least 4 KiB and at most 4 MiB.
-
-    >>> block_size(1 << 20, 4), block_size(1 << 40, 4)
-    (16384, 4194304)
-    """
+    """The bytes of a block: a 16th of a worker's part, but at least 4 KiB and at most 4 MiB."""
     return min(max(total // (BLOCKS_PER_WORKER * workers), MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
 
 
@@ -265,18 +221,11 @@ def deal(files: Sequence[File], workers: int) -> tuple[tuple[Cut, ...], ...]:
     return tuple(map(tuple, shards))
 
 
-def source_of_cut(file: File, cut: Cut) -> Source:
-    """The rows of a part of a file, as a reader takes them."""
-    if not file.lines:
-        return source_of(file.name)
-    return Source(f"{file.name} from byte {cut.begin}", opener=partial(open_cut, file, cut))
-
-
-def open_cut(file: File, cut: Cut) -> Any:
+def lines_of_cut(file: File, cut: Cut) -> bytes:
     """The lines of a block, behind the header of its file."""
     source = source_of(file.name)
-    with source.path.open("rb") if source.path is not None else source.again as raw:
-        return io.BytesIO(file.header + whole_lines(raw, cut.begin, cut.end, cut.begin == len(file.header)))
+    with _errors_of(file.name), source.path.open("rb") if source.path is not None else source.again as raw:
+        return file.header + whole_lines(raw, cut.begin, cut.end, cut.begin == len(file.header))
 
 
 def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
@@ -284,6 +233,7 @@ def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
 
     ``first`` says that a line begins at ``begin``.
 
+    >>> import io
     >>> file = io.BytesIO(b"one\\ntwo\\nthree")
     >>> [whole_lines(file, k, k + 4, k == 0) for k in (0, 4, 8, 12)]
     [b'one\\n', b'two\\n', b'three', b'']
@@ -312,19 +262,12 @@ class ShardPlace(NamedTuple):
 
 
 class ShardReading(NamedTuple):
-    """Everything that workers need to read any shard.
+    """Everything that workers need to read any shard."""
 
-    Attributes:
-        settings: of the model.
-        files: that the cuts are of.
-        shards: the cuts of each worker.
-        format, columns, schema, on_error: as for :class:`giftrl.streams.Reader`.
-    """
-
-    settings: Settings
-    files: tuple[File, ...]
-    shards: tuple[tuple[Cut, ...], ...]
-    format: str
+    settings: Settings  # of the model
+    files: tuple[File, ...]  # that the cuts are of
+    shards: tuple[tuple[Cut, ...], ...]  # the cuts of each worker
+    format: str  # this and the next three: as for giftrl.streams.Reader
     columns: Columns
     schema: Schema | None
     on_error: str = "stop"
@@ -362,10 +305,10 @@ class ShardRows:
         self._batch: Batch | None = None
         self._used = 0  # rows of the batch that were handed out
         self._begin = place  # of the batch
+        self._skip = place.rows
         items: Any = self._items(place)
         self._ahead = Prefetch(items) if background else None
         self._iterator = iter(items if self._ahead is None else self._ahead)
-        self._skip = place.rows
 
     def close(self) -> None:
         """End the thread."""
@@ -375,22 +318,24 @@ class ShardRows:
     def _items(self, place: ShardPlace) -> Iterator[tuple[ShardPlace, Batch, News]]:
         for number in range(place.cut, len(self._cuts)):
             begin = ShardPlace(number, place.offset, place.line) if number == place.cut else ShardPlace(number)
-            for batch in self._read(number, Position(0, begin.offset, begin.line)):
+            for batch in self._read(self._cuts[number], Position(0, begin.offset, begin.line)):
                 yield begin, batch, self._names.news()
                 begin = ShardPlace(number, batch.end.offset, batch.end.line)
 
-    def _read(self, number: int, start: Position) -> Iterator[Batch]:
-        reading, settings, cut = self._reading, self._reading.settings, self._cuts[number]
+    def _read(self, cut: Cut, start: Position) -> Iterator[Batch]:
+        reading = self._reading
         file = reading.files[cut.file]
-        source = source_of_cut(file, cut)
+        source, columns = source_of(file.name), reading.columns
         if file.lines:
-            with source.again as lines:
-                if len(lines.getbuffer()) == len(file.header):  # no line begins in this block
-                    return
-        columns = reading.columns if file.delimiter is None else reading.columns._replace(delimiter=file.delimiter)
+            data = lines_of_cut(file, cut)
+            if len(data) == len(file.header):  # no line begins in this block
+                return
+            source = Source(f"{file.name} from byte {cut.begin}", data=data)
+        if file.delimiter is not None:
+            columns = columns._replace(delimiter=file.delimiter)
         yield from Reader(
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
-            on_error=reading.on_error, start=start, background=False, **settings.reader_options(learn=True),
+            on_error=reading.on_error, start=start, background=False, **reading.settings.reader_options(learn=True),
         )  # fmt: skip
 
     def _advance(self) -> bool:
@@ -412,9 +357,7 @@ class ShardRows:
         An unusable row counts with the rows before the next usable one: the count of a portion depends on its rows, and
         not on where batches end.
         """
-        while not self.done:
-            if self._batch is None and not self._advance():
-                return
+        while self._batch is not None or (not self.done and self._advance()):
             batch = self._batch
             assert batch is not None
             first, last = self._used, min(self._used + rows, len(batch))
@@ -425,13 +368,11 @@ class ShardRows:
             rejected = sum(bool(low < row.line < high) for row in batch.rejected) if self._skip == 0 else 0
             self._used = last
             rows -= last - first
-            whole = replace(batch, rejected=())
-            chosen = np.zeros(len(batch), np.bool_)
-            chosen[first:last] = True
             if last == len(batch):
-                end = batch.end
-                self._batch, self.place = None, ShardPlace(self._begin.cut, end.offset, end.line)
+                self._batch, self.place = None, ShardPlace(self._begin.cut, batch.end.offset, batch.end.line)
             else:
                 self.place = self._begin._replace(rows=self._begin.rows + last)
             if last > first or rejected:
-                yield Portion(whole if last - first == len(batch) else whole.only(chosen), rejected)
+                chosen = np.zeros(len(batch), np.bool_)
+                chosen[first:last] = True
+                yield Portion(replace(batch, rejected=()) if chosen.all() else batch.only(chosen), rejected)

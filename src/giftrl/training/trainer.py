@@ -56,6 +56,20 @@ def require_no_checkpoint(path: Path) -> None:
     require(not path.exists(), "checkpoint", str(path), "is that of a run that may not have come to its end", remedy)
 
 
+def require_place(path: Path, resume: bool) -> None:
+    """Raise an error if there is no checkpoint to resume, or one that a new run would overwrite."""
+    if not resume:
+        require_no_checkpoint(path)
+        return
+    remedy = "leave out --resume to start anew; --from MODEL goes on from a finished model"
+    require(path.exists(), "checkpoint", str(path), "there is none to go on from", remedy)
+
+
+def columns_state(columns: Columns) -> dict[str, Any]:
+    """The columns of tables as JSON holds them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in columns._asdict().items()}
+
+
 def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str | Given]:
     """The differences from what a checkpoint says under a name; those of columns one by one.
 
@@ -259,13 +273,10 @@ class Trainer:
         Args:
             chosen: settings that the first rows chose, and that are those of the checkpoint.
         """
-        if self.checkpoint is None or not self.checkpoint.path.exists():
-            raise InvalidInput(
-                "checkpoint", None if self.checkpoint is None else str(self.checkpoint.path),
-                "there is none to go on from",
-                "leave out --resume to start anew; --from MODEL goes on from a finished model",
-            )  # fmt: skip
+        require(self.checkpoint is not None, "resume", True, "needs a checkpoint", "give checkpoint")
+        assert self.checkpoint is not None
         path = self.checkpoint.path
+        require_place(path, True)
         model, more = LinearModel.load(path)
         self._finished = bool(more.get("finished", False))
         wanted = replace(self.model.settings, **{name: getattr(model.settings, name) for name in chosen})
@@ -413,7 +424,6 @@ class Trainer:
 
     def _reading(self) -> dict[str, Any]:
         """The settings that decide which rows are read, as JSON holds them; they must be the same in a resumed run."""
-        columns = (self.columns or Columns())._asdict()
         folder = "." if self.checkpoint is None else self.checkpoint.path.parent
         return {
             "sources": [str(source) for source in self.sources],
@@ -421,7 +431,7 @@ class Trainer:
             "holdout": self.holdout,
             "workers": self.workers,
             "format": self.format,
-            "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
+            "columns": columns_state(self.columns or Columns()),
             "on_error": self.on_error,
             # As seen from the checkpoint: a folder can be moved as a whole.
             "outputs": {name: os.path.relpath(path, folder) for name, path in self._growing.items()},

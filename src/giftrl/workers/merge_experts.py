@@ -1,7 +1,9 @@
-"""Merge the experts of the grid and the coin: two ends for each weight, the average of the workers and their sum.
+"""Merge the facts about features, and the experts of the grid and the coin, to two ends for each weight.
+
+Rows, counts and sums of values add up; the scale m_j is the largest one; the mean of norm2(u)^2 is weighted by rows.
 
 With x and L the weight and the strength of an expert before the round, and x_k = x + dx_k and L_k = L + dL_k those of
-worker k after it, all in the units of the merged features,
+worker k after it, all in the units of the merged features, the ends of a weight are
 
     x_sum = x + sum_k L_k dx_k / (L + sum_k dL_k),        x_average = x + sum_k dL_k dx_k / sum_k dL_k.
 
@@ -28,32 +30,147 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import lanes
-from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.mixtures.experts import MAX_WEALTH, WEALTH, factor_table, factors, strengths
 from giftrl.mixtures.label_units import per_norm
-from giftrl.mixtures.state import NORM, SCALE, BlockColumns
+from giftrl.mixtures.scale_row import quick_scale
+from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, RECORD_WIDTH, ROWS, SCALE, TOTAL, WIDEST
 from giftrl.ops.scalar import clamp
-from giftrl.workers.merge_features import MergedFeatures, put_feature
-from giftrl.workers.pieces import ONE_THREAD, Piece, Share, stacked
+from giftrl.workers.pieces import ONE_THREAD, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
+#: A feature becomes dense if it is in half of the rows, and remains so down to this share of them.
+DENSE_SHARE, STILL_DENSE_SHARE = 0.5, 0.4
+
+
+class MergedFeatures(NamedTuple):
+    """The features of a merged state.
+
+    Attributes:
+        counts: of the merged state.
+        rows: the number of rows with each feature.
+        record: of the merged state, but for places in the full matrix.
+        shifts: (mu_new - mu_old)/m_new of each feature, in the state before and in each worker's: adding it times a
+            weight, in the units of m_new, to the constant keeps predictions.
+        norm: N, the mean of norm2(u)^2.
+    """
+
+    counts: Array
+    rows: Array
+    record: Array
+    shifts: Array
+    norm: float
+
+    @property
+    def scale(self) -> Array:
+        """m_j."""
+        return self.record[:, SCALE]
+
+    @property
+    def dense(self) -> NDArray[np.bool_]:
+        """True for dense features."""
+        return self.record[:, DENSE_PLACE] > 0.0
+
+
+class FeatureRule(NamedTuple):
+    """The rule of merging features."""
+
+    centre: bool  # dense features are centred
+    together: bool  # the constant is the mean of the labels, which moves with the centres
+    constant: int  # its place, or -1
+    rows: float
+    columns: Any  # of a block
+
+
+@formula
+def occurs(record: Any, x: Any, columns: Any, j: int) -> float:
+    """The number of rows with feature j."""
+    return np.float64(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else x[j, columns.count])
+
+
+@formula
+def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
+    """The sum of the values of feature j over all rows."""
+    if record[j, DENSE_PLACE] > 0.0:
+        return clamp(record[j, CENTRE] * rows, -LARGEST_VALUE, LARGEST_VALUE)
+    added = np.float64(x[j, columns.added])
+    return clamp(record[j, TOTAL] + added * record[j, SCALE], -LARGEST_VALUE, LARGEST_VALUE)
+
+
+@formula
+def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
+    """(mu_new - mu_old)/m_new; 0 if the constant moves with a centre that stays."""
+    if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
+        return 0.0
+    return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
+
+
+@formula
+def merge_records(
+    rule: Any, records: Any, x: Any, rows: Any, out: Any, often: Any, shifts: Any, first: int, last: int
+) -> None:
+    """Merge the records of some features; the first of ``records``, ``x`` and ``rows`` is of the state before.
+
+    Each dense feature gets the place 1.
+    """
+    columns = rule.columns
+    for j in range(first, last):
+        before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
+        count, total, m = before, sum_before, records[0, j, SCALE]
+        for k in range(1, len(records)):
+            count += occurs(records[k], x[k], columns, j) - before
+            total += total_of(records[k], x[k], columns, j, rows[k]) - sum_before
+            m = max(m, records[k, j, SCALE])
+        total = clamp(total, -LARGEST_VALUE, LARGEST_VALUE)
+        part = STILL_DENSE_SHARE if records[0, j, DENSE_PLACE] > 0.0 else DENSE_SHARE
+        dense = rule.centre and j != rule.constant and count >= part * rule.rows + 0.5
+        mu = total / rule.rows if dense else 0.0
+        often[j], out[j, SCALE], out[j, CENTRE] = count, m, mu
+        out[j, COUNT], out[j, TOTAL] = (count, 0.0) if dense else (0.0, total)
+        out[j, DENSE_PLACE] = 1.0 if dense else 0.0
+        for k in range(len(records)):
+            shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
+
+
+def merge_features(
+    learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ONE_THREAD
+) -> MergedFeatures:
+    """Merge the features of all pieces; ``place`` is that of the constant among them, or -1."""
+    pieces, columns = [base, *workers], learner.places
+    rows = np.array([piece.counts[ROWS] for piece in pieces])
+    counts = base.counts.copy()
+    counts[ROWS] = rows[0] + (rows[1:] - rows[0]).sum()
+    counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
+    counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
+    size = len(base.features)
+    out, times, shifts = np.zeros((size, RECORD_WIDTH)), np.empty(size), np.empty((len(pieces), size))
+    rule = FeatureRule(
+        learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
+    )
+    records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
+    loop = ready(merge_records, learner.compiled, counted=False)
+    share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)
+    out[:, DENSE_PLACE] *= np.cumsum(out[:, DENSE_PLACE])
+    counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
+    return MergedFeatures(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
+
+
+@formula
+def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
+    """Write the facts about a feature into its block, as :mod:`giftrl.mixtures.scale_row` keeps them."""
+    real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
+    x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
+    x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)
 
 
 class MergeInterval(NamedTuple):
-    """The ends of the merged weights, the average and the sum.
+    """The ends of the merged weights: the average and the sum."""
 
-    Attributes:
-        average, total: the weights of the grid by feature, score and expert; the last column is the bet of the coin.
-        sums: q and r of each feature.
-        coin: its G, and both ends of its wealth, by feature and score.
-        offsets: of every expert, a column for each score.
-    """
-
-    average: Array
+    average: Array  # of the grid by feature, score and expert; the last column is the bet of the coin
     total: Array
-    sums: Array
-    coin: Array
-    offsets: Array
+    sums: Array  # q and r of each feature
+    coin: Array  # its G, and both ends of its wealth, by feature and score
+    offsets: Array  # of every expert, a column for each score
 
     def by_row(self) -> "MergeInterval":
         """The ends with one index for feature and score."""
@@ -62,19 +179,12 @@ class MergeInterval(NamedTuple):
 
 
 class PartialMerge(NamedTuple):
-    """A merge without the weights of the experts, which are between two ends.
+    """A merge without the weights of the experts, which are between two ends."""
 
-    Attributes:
-        piece: the merged state, but for its blocks of features.
-        known: its features.
-        ends: of the weights.
-        offset: o, which predictions start from.
-    """
-
-    piece: Piece
+    piece: Piece  # the merged state, but for its blocks of features
     known: MergedFeatures
     ends: MergeInterval
-    offset: float
+    offset: float  # o, which predictions start from
 
 
 class ExpertColumns(NamedTuple):
@@ -84,9 +194,9 @@ class ExpertColumns(NamedTuple):
     root: int
     coin: int
 
-    @classmethod
-    def of(cls, columns: BlockColumns) -> "ExpertColumns":
-        return cls(int(columns.curve), int(columns.root), int(columns.coin))
+
+def _columns(learner: Any) -> ExpertColumns:
+    return ExpertColumns(*(int(getattr(learner.places, name)) for name in ExpertColumns._fields))
 
 
 class MergeScratch(NamedTuple):
@@ -151,37 +261,19 @@ def rescale(grid: Any, at: Any, by: Any, x: Any, scales: Any, j: int, work: Any,
 
 
 class ExpertStates(NamedTuple):
-    """The states of a merge: the one before the round and those of the workers, one behind the other.
+    """The states of a merge: the one before the round and those of the workers, one behind the other."""
 
-    Attributes:
-        x: the blocks.
-        scales: m_j of each, and then the merged ones.
-        offsets: of each state and score, and expert of the grid: the constant takes them up.
-        place: of the constant, or -1.
-        norm: N, merged.
-        table: the factors of the strengths.
-    """
-
-    x: NDArray[Any]
-    scales: Array
-    offsets: Array
-    place: int
-    norm: float
-    table: Array
+    x: NDArray[Any]  # the blocks
+    scales: Array  # m_j of each, and then the merged ones
+    offsets: Array  # of each state and score, and expert of the grid: the constant takes them up
+    place: int  # of the constant, or -1
+    norm: float  # N, merged
+    table: Array  # the factors of the strengths
 
 
 @formula(fast=True)
 def merge_weights(grid: Any, at: Any, states: Any, work: Any, out: Any, first: int, last: int) -> None:
-    """Both ends of all experts for some features.
-
-    Args:
-        grid: the experts.
-        at: :class:`ExpertColumns`.
-        states: :class:`ExpertStates`.
-        work: :class:`MergeScratch`.
-        out: :class:`MergeInterval` by row, to be filled.
-        first, last: the features.
-    """
+    """Both ends of all experts for some features, in ``out``, a :class:`MergeInterval` by row."""
     experts, count, size, x = lanes(grid), len(states.scales) - 1, states.scales.shape[1], states.x
     scores = len(out.average) // size
     by = factors(grid, states.norm, states.table)
@@ -274,7 +366,7 @@ def merge_experts(
         x.reshape(count * size, -1), scales, np.ascontiguousarray(offsets[:, :, :n]).reshape(count * scores, n), place,
         float(known.norm), factor_table(learner.grid_experts, np.float64),
     )  # fmt: skip
-    loop, at = ready(merge_weights, learner.compiled), ExpertColumns.of(learner.places)
+    loop, at = ready(merge_weights, learner.compiled), _columns(learner)
 
     def task(first: int, last: int) -> None:
         scratch = MergeScratch(np.empty(count), *np.empty((2, count, n)))
@@ -290,6 +382,6 @@ def blocks_of(
     """The blocks of the merged features; see :func:`write_blocks`."""
     known, ends, places = merger.known, merger.ends.by_row(), learner.places
     x, by_group = np.zeros((len(known.rows), int(places.total)), learner.dtype), np.ascontiguousarray(steps.T)
-    loop, at = ready(write_blocks, learner.compiled), ExpertColumns.of(places)
+    loop, at = ready(write_blocks, learner.compiled), _columns(learner)
     share(lambda first, last: loop(learner.grid, at, places, known, ends, by_group, group, x, first, last), len(x))
     return x

@@ -2,7 +2,8 @@
 
 Counts and sums add up, means are weighted by rows, scales and ranges are the largest. The weights of the experts are
 between two ends, the average and the sum (:mod:`giftrl.workers.merge_experts`), as far as the window says
-(:mod:`giftrl.workers.step_size`).
+(:mod:`giftrl.workers.step_size`). The Newton stack and the full matrix have a precision P = A^-1 and weights x: P and
+P x add up, which is exact for a squared loss.
 
 :class:`MergedLearner` is what every run with several workers has at its centre, with threads or on many machines. A
 worker's part of a round is a pure function of the state that it begins with and its examples.
@@ -20,19 +21,29 @@ from giftrl.compiled.rows import Rows
 from giftrl.errors import Given, Incompatible, require
 from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, remove_expert
 from giftrl.mixtures.experts import WEALTH
+from giftrl.mixtures.full_matrix import CREDIT, MAX_CURVATURE_GAIN, Matrix, nothing_late
 from giftrl.mixtures.mixture import Mixture
 from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
-from giftrl.workers.merge_experts import PartialMerge, blocks_of, merge_experts, scale_ratios, unit_of
-from giftrl.workers.merge_features import MergedFeatures, merge_features
-from giftrl.workers.merge_matrices import merge_matrix, merge_stack
+from giftrl.workers.merge_experts import (
+    MergedFeatures,
+    PartialMerge,
+    blocks_of,
+    merge_experts,
+    merge_features,
+    scale_ratios,
+    unit_of,
+)
 from giftrl.workers.pieces import ONE_THREAD, Piece, Share, added, always, mean, put, take, touched
-from giftrl.workers.step_size import FEATURE_GROUPS, Window, fit_steps, groups_of
+from giftrl.workers.step_size import FEATURE_GROUPS, Groups, Window, fit_steps, groups_of
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
+#: The eigenvalues of a precision are at least this share of the largest one.
+MIN_EIGENVALUE_SHARE = 1e-12
 
 
 def require_auto(auto: bool, argument: str, workers: object) -> None:
@@ -92,44 +103,40 @@ def copy_of(learner: Any, first: int) -> Any:
 
 
 class MergedLearner:
-    """A learner that has the merged state between rounds, and the steps and changes from round to round.
+    """A mixture that has the merged state between rounds, and the steps and changes from round to round.
 
-    Args:
-        learner: a mixture.
-        steps: fitted by an earlier run of this learner, or None.
-        share: runs loops.
+    ``steps`` are those of an earlier run of this learner, or None.
     """
 
     def __init__(self, learner: Any, steps: Array | None = None, share: Share = ONE_THREAD) -> None:
         self.learner, self.steps, self.share = learner, steps, share
         self._first_steps = first_steps(learner)
-        self._changed = np.zeros(learner.dimension, np.bool_)
+        self._marks = np.zeros(learner.dimension, np.bool_)
 
-    def mark(self, features: NDArray[Any]) -> None:
-        """Note that the state at these features has changed; by number, or as marks of all features."""
-        if len(self._changed) < self.learner.dimension:
-            self._changed = np.append(self._changed, np.zeros(self.learner.dimension - len(self._changed), np.bool_))
-        self._changed[features] = True
+    @property
+    def marks(self) -> NDArray[np.bool_]:
+        """True for features whose state has changed since :meth:`changes` was called; others set these marks, too."""
+        if len(self._marks) < self.learner.dimension:
+            self._marks = np.append(self._marks, np.zeros(self.learner.dimension - len(self._marks), np.bool_))
+        return self._marks
 
     @property
     def changed(self) -> NDArray[np.int64]:
         """The features whose state has changed since :meth:`changes` was called."""
-        self.mark(always(self.learner))
-        return np.flatnonzero(self._changed)
+        self.marks[always(self.learner)] = True
+        return np.flatnonzero(self._marks)
 
     def changes(self) -> SharedState:
         """The state at the features that have changed, for workers; they count as unchanged from now on."""
         features = self.changed
-        self._changed[:] = False
+        self._marks[:] = False
         return SharedState.of(self.learner, features)
 
     def merge(self, base: Piece, workers: list[Piece], sums: list[WorkerSums | None], window: Window | None) -> None:
         """Merge what workers have learned.
 
-        Args:
-            base, workers: the learner's piece and theirs, at the features that they have changed.
-            sums: of their certificates.
-            window: examples to fit the steps to.
+        The pieces of the learner and of the workers are at the features that have changed; ``sums`` are of the
+        workers' certificates, and the steps are fitted to the examples of the window.
         """
         steps = self.steps
         if steps is None:  # the average is safe, and the sum need not be
@@ -138,20 +145,18 @@ class MergedLearner:
         if window is not None:
             self.steps = steps
         put(self.learner, piece, self.share)
-        self.mark(base.features)
+        self.marks[base.features] = True
         known = [each for each in sums if each is not None]
         if known:
-            self.mark(self.learner.witnesses.gather(known))
+            self.marks[self.learner.witnesses.gather(known)] = True
 
     def learn(self, learn: Callable[[], T], rows: list[tuple[Rows, int]]) -> T:
         """Call a function that lets the learner learn these rows of a window; each part is rows and their number."""
         changes = None if self.learner.witnesses is None else self.learner.witnesses.watch_changes()
         result = learn()
-        marks = np.zeros(self.learner.dimension, np.bool_)
-        touched(self.learner, rows, marks)
-        self.mark(marks)
+        touched(self.learner, rows, self.marks)
         if changes is not None:
-            self.mark(changes())
+            self.marks[changes()] = True
         return result
 
 
@@ -163,9 +168,8 @@ def merge(
     Workers that have learned nothing do not count, and the state of a single worker is the result.
 
     Args:
-        learner: one with the state that all workers began from.
-        base: its piece.
-        workers: their pieces, at the same features.
+        learner: has the state that all workers began from.
+        base, workers: its piece and theirs, at the same features.
         window: examples to fit the steps to; None to take the steps as they are.
         steps: of the merge before, or :func:`first_steps`.
         share: runs loops.
@@ -180,13 +184,8 @@ def merge(
     return blended(learner, merger, steps, group, share)._replace(merges=base.merges + 1), steps
 
 
-def blended(
-    learner: Any, merger: PartialMerge, steps: Array, group: NDArray[np.int64], share: Share = ONE_THREAD
-) -> Piece:
-    """The merged state with weights between the average (steps 0) and the sum (steps 1).
-
-    ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
-    """
+def blended(learner: Any, merger: PartialMerge, steps: Array, group: Groups, share: Share = ONE_THREAD) -> Piece:
+    """The merged state, each weight between the average (step 0 of its expert and group) and the sum (step 1)."""
     return merger.piece._replace(x=blocks_of(learner, merger, steps, group, share))
 
 
@@ -287,3 +286,124 @@ def merge_sums(base: Array, workers: list[Array], rows: list[float]) -> Array:
     for entry in (CLIPPED, LINEAR) if len(base) > LINEAR and total > 0.0 else ():
         sums[entry] = sum(worker[entry] * count for worker, count in zip(workers, rows, strict=True)) / total
     return sums
+
+
+# The parts of a mixture that have a matrix of curvature.
+
+
+def inverse(a: Array) -> Array:
+    """The inverse of a symmetric matrix, even if rounding has left eigenvalues that are not positive."""
+    try:
+        np.linalg.cholesky(a)  # an error unless all are positive; eigenvalues take ten times as long
+    except np.linalg.LinAlgError:
+        pass
+    else:
+        found = np.linalg.inv(a)
+        return np.asarray((found + found.T) / 2.0)
+    values, vectors = np.linalg.eigh((a + a.T) / 2.0)
+    values = np.maximum(values, MIN_EIGENVALUE_SHARE * max(values.max(), np.finfo(float).tiny))
+    return np.asarray((vectors / values) @ vectors.T)
+
+
+def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
+    """v and A of the stack, without experts that a worker has removed."""
+    there = np.flatnonzero(np.all([np.diag(mixing.inverse) > 0.0 for mixing in (base, *workers)], axis=0))
+    at = np.ix_(there, there)
+    precisions = [inverse(mixing.inverse[at]) for mixing in (base, *workers)]
+    duals = [p @ mixing.stack[there] for p, mixing in zip(precisions, (base, *workers), strict=True)]
+    v, a = np.zeros_like(base.stack), np.zeros_like(base.inverse)
+    if len(there):
+        a[at] = inverse(added(*precisions))
+        v[there] = a[at] @ added(*duals)
+    return v, a
+
+
+def merge_matrix(
+    base: Piece, workers: list[Piece], known: MergedFeatures, constant: int, row: int
+) -> tuple[Matrix, Array] | None:
+    """The full matrix and the place of each feature in it; None if a worker has removed it, or if it has no room.
+
+    ``constant`` is the place of the constant among the features, or -1, and ``row`` that of the matrix among offsets.
+    """
+    pieces, old = (base, *workers), base.matrix
+    if len(old.x) == 0 or any(int(piece.matrix.size[0]) < 0 for piece in pieces):
+        return None
+    places = base.record[:, PLACE].astype(np.int64)
+    for worker in workers:
+        new = np.flatnonzero((worker.record[:, PLACE] > 0.0) & (places == 0))
+        new = new[np.argsort(worker.record[new, PLACE])]
+        places[new] = places.max() + 1 + np.arange(len(new))
+    size = int(places.max(initial=0))
+    if size > len(old.x):
+        return None
+    features = np.argsort(places)[len(places) - size :]  # by their place
+    prior = np.zeros(len(old.x))
+    for piece in reversed(pieces):
+        own = piece.record[features, PLACE].astype(np.int64)
+        prior[:size][own > 0] = piece.matrix.prior[own[own > 0] - 1]
+    stacked = old.inverse.reshape(-1, *old.inverse.shape[-2:])
+    scores = len(stacked)
+    new_inverse, new_x = np.zeros_like(stacked), np.zeros((len(old.x), scores))
+    for m in range(scores):
+        precisions, duals = zip(
+            *(
+                _natural(piece, shift, known, features, constant, row, m)
+                for piece, shift in zip(pieces, known.shifts, strict=True)
+            ),
+            strict=True,
+        )
+        precision = added(*precisions)
+        # A prior is at least the one that a feature begins with: rounding may have left less of it.
+        a = inverse((precision + precision.T) / 2.0 + np.diag(1.0 / prior[:size]))
+        new_inverse[m, :size, :size] = a
+        new_x[:size, m] = a @ added(*duals)
+    credit = np.clip(added(old.credit, *(worker.matrix.credit for worker in workers)), 0.0, CREDIT)
+    new_inverse, sized = new_inverse.reshape(old.inverse.shape), (np.array([size]), np.atleast_1d(credit))
+    merged = Matrix(new_inverse, new_x.reshape(old.x.shape), prior, *sized, *nothing_late(new_inverse))
+    return merged, places.astype(np.float64)
+
+
+def _natural(
+    piece: Piece, shift: Array, known: MergedFeatures, features: NDArray[np.int64], constant: int, row: int, m: int
+) -> tuple[Array, Array]:
+    """P without the prior and P x of score m, in the merged units and places; 0 for features without a place."""
+    matrix, size = piece.matrix, len(features)
+    precision, dual = np.zeros((size, size)), np.zeros(size)
+    places = piece.record[features, PLACE].astype(np.int64)
+    here = np.flatnonzero(places > 0)
+    if len(here) == 0:
+        return precision, dual
+    at = places[here] - 1
+    late = matrix.late.reshape(-1, *matrix.late.shape[-2:])[m][:, at]
+    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)] - late.T @ late
+    x = matrix.x.reshape(len(matrix.x), -1)[at, m].copy()
+    scale, new = piece.record[features[here], SCALE], known.scale[features[here]]
+    factor = np.divide(scale, new, out=np.ones(len(here)), where=new > 0.0)
+    a, x = grown(a, x, factor, matrix.prior[at])
+    if constant >= 0 and piece.record[constant, PLACE] > 0.0:
+        offset = piece.mixing.offsets.reshape(len(piece.mixing.offsets), -1)[row, m]
+        x[features[here] == constant] += offset + shift[features[here]] @ x
+    p = inverse(a)
+    precision[np.ix_(here, here)] = p - np.diag(1.0 / matrix.prior[at])
+    dual[here] = p @ x
+    return precision, dual
+
+
+def grown(a: Array, x: Array, factor: Array, prior: Array) -> tuple[Array, Array]:
+    """A and x after scales have grown by 1/factor, as :func:`giftrl.mixtures.full_matrix.grow_matrix` lets them follow.
+
+    A worker whose rows made a scale grow has done that to the state that it began with: only then is the difference of
+    the two the contribution of the worker.
+
+    >>> grown(np.eye(1), np.ones(1), np.array([0.5]), np.array([100.0]))
+    (array([[4.]]), array([2.]))
+    """
+    variance = np.diag(a)
+    most = np.sqrt(np.divide(prior, variance, out=np.full(len(a), np.inf), where=variance > 0.0))
+    g = np.minimum(np.divide(1.0, factor, out=np.full(len(a), np.inf), where=factor > 0.0), most)
+    g = np.where(factor < 1.0, np.maximum(1.0, g), 1.0)
+    anew = g > MAX_CURVATURE_GAIN
+    g[anew] = 0.0
+    larger = g[:, None] * a * g
+    larger[anew, anew] = prior[anew]
+    return larger, np.clip(x * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)

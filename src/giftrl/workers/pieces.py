@@ -1,7 +1,4 @@
-"""The state of a mixture at some features: what workers send, and what is written back after a merge.
-
-Also the tools of every merge: sums and means over workers, and loops that threads share.
-"""
+"""The state of a mixture at some features, copied from a learner and written back; and the tools of every merge."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -13,29 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
-from giftrl.mixtures.state import BY_FEATURE, DENSE, PLACE, FeatureState
+from giftrl.mixtures.state import BY_FEATURE, DENSE, PLACE
 from giftrl.workers.planner import cut
 
-Array = NDArray[np.float64]
 #: Merging fewer features takes no longer than handing them to a thread.
 MIN_FEATURES_PER_THREAD = 1024
 
 
-class Share:
-    """Runs a task from 0 to a count, in as many parts at once as there are threads; the result is the same for any.
+class Share(NamedTuple):
+    """Runs a task of (begin, end) over a range, in as many parts at once as there are threads."""
 
-    A task takes the begin and the end of its part.
-
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(2) as pool:
-    ...     seen = []
-    ...     Share(pool, 2)(lambda first, last: seen.append((first, last)), 10, 1)
-    >>> sorted(seen)
-    [(0, 5), (5, 10)]
-    """
-
-    def __init__(self, pool: Executor | None = None, threads: int = 1) -> None:
-        self.pool, self.threads = pool, threads
+    pool: Executor | None = None
+    threads: int = 1
 
     def __call__(self, task: Callable[[int, int], object], count: int, least: int = MIN_FEATURES_PER_THREAD) -> None:
         """Run the task; a part of fewer than ``least`` is not worth a thread."""
@@ -46,12 +32,11 @@ class Share:
             list(self.pool.map(lambda edge: task(*edge), cut(count, parts)))
 
 
-#: No threads.
 ONE_THREAD = Share()
 
 
 def added(base: ArrayLike, *workers: ArrayLike) -> Any:
-    """The base plus what each worker has added to it; infinite if one of them is.
+    """The base plus the change by each worker; infinite if one of them is.
 
     >>> float(added(1.0, 3.0, 6.0))
     8.0
@@ -65,9 +50,7 @@ def added(base: ArrayLike, *workers: ArrayLike) -> Any:
 
 
 def mean(values: list[Any], weights: list[Any]) -> Any:
-    """The mean over all rows, from the mean of the base and the means of the workers, which include the base's rows.
-
-    The base comes first.
+    """The mean over all rows, from the mean of the base, which comes first, and of workers, who count its rows too.
 
     >>> float(mean([1.0, 2.0, 4.0], [1.0, 2.0, 2.0]))  # rows 1, 3 and 7
     3.6666666666666665
@@ -80,32 +63,23 @@ def mean(values: list[Any], weights: list[Any]) -> Any:
 
 
 class Piece(NamedTuple):
-    """The state of a mixture at some features, and all of its state that is not by feature.
+    """The state of a mixture at some features, and all of its state that is not by feature."""
 
-    Attributes:
-        features: their numbers, in order; the features of :func:`always` are among them.
-        record, x, theta: their rows of the arrays of :class:`giftrl.mixtures.state.FeatureState`.
-        dense: the list of dense features.
-        counts: as there.
-        matrix, mixing: copies of these parts of the state.
-        merges: the number of merges before.
-    """
-
-    features: NDArray[np.int64]
-    record: NDArray[np.float64]
+    features: NDArray[np.int64]  # in order; those of ``always`` are among them
+    record: NDArray[np.float64]  # this and the next two: rows of the arrays of FeatureState
     x: NDArray[Any]
     theta: NDArray[np.float64]
-    dense: NDArray[np.uint64]
+    dense: NDArray[np.uint64]  # the list of dense features
     counts: NDArray[np.float64]
     matrix: Any
     mixing: Any
-    merges: int = 0
+    merges: int = 0  # before
 
 
 def always(learner: Any) -> NDArray[np.int64]:
-    """The features that every row may change: those that are dense now, and those of the full matrix."""
-    state: FeatureState = learner.features
-    dense = state.dense[: int(state.counts[DENSE])].astype(np.int64)
+    """The features that every row may change: the dense ones, and those of the full matrix."""
+    state = learner.features
+    dense: NDArray[np.int64] = state.dense[: int(state.counts[DENSE])].astype(np.int64)
     if int(learner.matrix.size[0]) <= 0:
         return dense
     return np.concatenate([dense, np.flatnonzero(state.record[:, PLACE])])
@@ -136,9 +110,17 @@ def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ON
     """:func:`take` for several mixtures, whose pieces lie one behind the other in memory (:func:`stacked`)."""
     copies = {}
     for name in BY_FEATURE:
-        arrays = [getattr(learner.features, name) for learner in learners]
-        copies[name] = np.empty((len(learners), len(features), arrays[0].shape[1]), arrays[0].dtype)
-        _copy(arrays, features, copies[name], share)
+        array = getattr(learners[0].features, name)
+        copies[name] = np.empty((len(learners), len(features), array.shape[1]), array.dtype)
+
+    def task(first: int, last: int) -> None:
+        for name, out in copies.items():
+            for k, learner in enumerate(learners):
+                # "clip" checks nothing, and is quicker for that.
+                array = getattr(learner.features, name)
+                np.take(array, features[first:last], axis=0, out=out[k, first:last], mode="clip")
+
+    share(task, len(features))
     pieces = []
     for k, learner in enumerate(learners):
         state, parts = learner.features, (learner.matrix, learner.mixing)
@@ -147,15 +129,6 @@ def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ON
         record, x, theta = (copies[name][k] for name in ("record", "x", "theta"))
         pieces.append(Piece(features, record, x, theta, dense, state.counts.copy(), matrix, mixing, learner.merges))
     return pieces
-
-
-def _copy(arrays: list[NDArray[Any]], features: NDArray[np.int64], copies: NDArray[Any], share: Share) -> None:
-    def task(first: int, last: int) -> None:
-        for array, out in zip(arrays, copies, strict=True):
-            # "clip" checks nothing, and is quicker for that.
-            np.take(array, features[first:last], axis=0, out=out[first:last], mode="clip")
-
-    share(task, len(features))
 
 
 def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
@@ -170,7 +143,7 @@ def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 def put(learner: Any, piece: Piece, share: Share = ONE_THREAD) -> None:
     """Write a piece into a mixture, whose other features stay as they are."""
-    state: FeatureState = learner.features
+    state = learner.features
 
     def task(first: int, last: int) -> None:
         for name in BY_FEATURE:

@@ -23,7 +23,7 @@ MAX_WINDOW_ROWS = 1024
 
 
 class Round(NamedTuple):
-    """The rows of a round: those that are split among the workers, and those of the window behind them."""
+    """The numbers of rows that are split among the workers, and of rows of the window behind them."""
 
     split: int
     window: int
@@ -42,8 +42,8 @@ def first_rows(workers: int, features: int = 0) -> int:
 def next_round(rows: int, workers: int, features: int = 0) -> Round:
     """The round that begins after this many rows, with this many known features.
 
-    >>> next_round(8192, 2), next_round(1_000_000, 16), next_round(200_000, 16, 50_000)
-    (Round(split=1024, window=1024), Round(split=98976, window=1024), Round(split=48976, window=1024))
+    >>> next_round(8192, 2), next_round(1_000_000, 16)
+    (Round(split=1024, window=1024), Round(split=98976, window=1024))
     """
     share = max(MIN_ROUND_SHARE, min(MAX_ROUND_SHARE, 2.0 * MAX_ROUND_SHARE / workers))
     size = max(ROUND_ROWS_PER_WORKER * workers, ROUND_ROWS_PER_FEATURE * features, int(share * rows))
@@ -57,5 +57,4 @@ def cut(rows: int, workers: int) -> list[tuple[int, int]]:
     >>> cut(10, 3)
     [(0, 3), (3, 6), (6, 10)]
     """
-    edges = [rows * k // workers for k in range(workers + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(rows * k // workers for k in range(workers + 1)))

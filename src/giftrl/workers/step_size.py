@@ -7,6 +7,7 @@ class. The steps minimise the loss of the window, one after the other, each by t
 step has a price, so that a few examples do not move it far.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from giftrl.workers.merge_experts import MergeInterval, PartialMerge, unit_of
 from giftrl.workers.pieces import ONE_THREAD, Share
 
 Array = NDArray[np.float64]
+#: The group of each feature.
+Groups = NDArray[np.int64]
 #: The groups end where a feature is in one of 4, 16, ... rows; the constant has a group of its own.
 GROUP_OCTAVES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 FEATURE_GROUPS = len(GROUP_OCTAVES) + 2
@@ -133,7 +136,7 @@ def find_steps(window: Any, p: Any, d: Any, prior: Any, stiff: float, steps: Any
                 steps[r, g] = best
 
 
-def groups_of(merger: PartialMerge, constant: int | None) -> NDArray[np.int64]:
+def groups_of(merger: PartialMerge, constant: int | None) -> Groups:
     """The group of each feature."""
     rows, total = merger.known.rows, merger.known.counts[ROWS]
     group = np.zeros(len(rows), np.int64)
@@ -145,26 +148,17 @@ def groups_of(merger: PartialMerge, constant: int | None) -> NDArray[np.int64]:
 
 
 class Scene(NamedTuple):
-    """The weights that score the window.
+    """The weights that score the window."""
 
-    Attributes:
-        scores: the number of scores of an example.
-        where: the place of each feature among the merged ones, or -1.
-        record, ends, group: of the merged features; the ends have one index for feature and score.
-        others, other_record: blocks and records of all features, for those that no worker has met.
-        coin: the place of the coin in a block.
-        unit: Y/N.
-    """
-
-    scores: int
-    where: NDArray[np.int32]
-    record: Array
-    ends: MergeInterval
-    group: NDArray[np.int64]
-    others: NDArray[Any]
+    scores: int  # the number of scores of an example
+    where: NDArray[np.int32]  # the place of each feature among the merged ones, or -1
+    record: Array  # this and the next two: of the merged features
+    ends: MergeInterval  # with one index for feature and score
+    group: Groups
+    others: NDArray[Any]  # blocks and records of all features, for those that no worker has met
     other_record: Array
-    coin: Any
-    unit: float
+    coin: Any  # the place of the coin in a block
+    unit: float  # Y/N
 
 
 @formula(fast=True)
@@ -183,9 +177,9 @@ def add_entry(grid: Any, scene: Any, s: int, u: float, p: Any, d: Any, i: int) -
 
 @formula(fast=True)
 def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, first: int, last: int) -> None:
-    """Add some examples of the window to p and d; ``dense`` are the places of dense features, which every row has.
+    """Add examples of the window to their scores p, and to the changes d of each score by group.
 
-    The scores of an example are one behind the other in p, and the groups of a score in d.
+    ``dense`` are the places of dense features, which every row has.
     """
     experts, scores, groups = lanes(grid), scene.scores, len(d) // len(p)
     p0, d0 = np.zeros((scores, experts + 1)), np.zeros((scores * groups, experts + 1))
@@ -216,22 +210,11 @@ def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, f
 
 
 def fit_steps(
-    learner: Any,
-    merger: PartialMerge,
-    group: NDArray[np.int64],
-    window: Window,
-    previous: Array,
-    share: Share = ONE_THREAD,
+    learner: Any, merger: PartialMerge, group: Groups, window: Window, previous: Array, share: Share = ONE_THREAD
 ) -> Array:
-    """The steps of each expert and group.
+    """The steps of each expert and group, beginning with the previous ones.
 
-    Args:
-        learner: a mixture that has the state before the round at features that are not merged.
-        merger: the merge.
-        group: the group of each merged feature.
-        window: examples that nobody has learned.
-        previous: the steps to begin with.
-        share: runs loops.
+    The learner has the state before the round at features that are not merged.
     """
     piece, known, ends, scores = merger.piece, merger.known, merger.ends, learner.classes or 1
     n = min(len(window.labels), max(1, MAX_WINDOW_SCORES // scores))
@@ -244,28 +227,23 @@ def fit_steps(
         stiff *= temperature(units, learner.pieces.margin)
     where, experts = np.full(learner.dimension, -1, np.int32), ends.average.shape[2]
     where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
-    state, coin = learner.features, learner.places.coin
-    scene = Scene(
-        scores, where, known.record, ends.by_row(), group, state.x, state.record, coin, unit_of(learner, piece)
-    )
+    state, coin, unit = learner.features, learner.places.coin, unit_of(learner, piece)
+    scene = Scene(scores, where, known.record, ends.by_row(), group, state.x, state.record, coin, unit)
     p, d = np.empty((n, scores, experts)), np.empty((n * scores * FEATURE_GROUPS, experts))
     p[...] = ends.offsets[:experts].T + merger.offset
+    p = p.reshape(n * scores, experts)
     score, dense = ready(score_window, learner.compiled), np.flatnonzero(known.dense)
-    flat = p.reshape(n * scores, experts)
-    share(
-        lambda first, last: score(learner.grid, scene, dense, window.rows, flat, d, first, last), n, MIN_ROWS_PER_THREAD
-    )
-    by_expert = (
-        np.ascontiguousarray(flat.T),
-        np.ascontiguousarray(d.reshape(-1, FEATURE_GROUPS, experts).transpose(2, 1, 0)),
-    )
+    task = partial(score, learner.grid, scene, dense, window.rows, p, d)
+    share(task, n, MIN_ROWS_PER_THREAD)
+    changes = d.reshape(-1, FEATURE_GROUPS, experts).transpose(2, 1, 0)
+    by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(changes)
     steps, find = previous.copy(), ready(find_steps, learner.compiled)
 
-    def task(first: int, last: int) -> None:
+    def fit(first: int, last: int) -> None:
         rows: Any = ScalarWindow(loss, labels, weights)
         if learner.classes is not None:
             rows = ClassWindow(loss, labels, weights, np.empty((2, scores)))
         find(rows, *by_expert, previous, stiff, steps, first, last)
 
-    share(task, experts, 1)
+    share(fit, experts, 1)
     return steps

@@ -8,7 +8,8 @@ longer than one batch ends in a later one. Between rounds the learner holds ever
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +31,7 @@ NUMBERS_PER_WORKER = 1 << 40
 
 
 def count_features(learner: Any) -> int:
-    """About how many features a learner has met, with the same result whatever room it has for more.
-
-    >>> from giftrl.mixtures import MixtureLearner
-    >>> learner = MixtureLearner(9, "squared", compiled=False)
-    >>> p = learner.learn(np.eye(9)[:3], np.ones(3))
-    >>> count_features(learner)
-    3
-    """
+    """About how many features a learner has met; the room that it has for more does not change the result."""
     array = learner.features.x
     total, first, step = np.count_nonzero(array[:FEATURES_COUNTED].any(axis=1)), FEATURES_COUNTED, 2
     while first < len(array):
@@ -46,7 +40,8 @@ def count_features(learner: Any) -> int:
     return int(total)
 
 
-class TeamTimes(NamedTuple):
+@dataclass
+class TeamTimes:
     """The number of merges, and the seconds of merging and of learning together."""
 
     merges: int = 0
@@ -62,18 +57,6 @@ class Team(RowLearner):
         workers: the number of threads.
         steps: of an earlier team of the same learner, or None.
         first: the number of rows that one worker learns, whatever the number of features; None for the planner's.
-
-    >>> import numpy as np
-    >>> from giftrl.mixtures import MixtureLearner
-    >>> from giftrl.compiled.rows import as_rows
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(40, 2))
-    >>> learner = MixtureLearner(2, "squared", compiled=False)
-    >>> team = Team(learner, 2, first=8)
-    >>> p = team.learn_rows(as_rows(x, 2)[0], x @ [1.0, 2.0], np.empty(0))
-    >>> team.finish()
-    >>> learner.rounds, team.times.merges
-    (40, 1)
     """
 
     def __init__(self, learner: Any, workers: int, *, steps: Array | None = None, first: int | None = None) -> None:
@@ -84,7 +67,6 @@ class Team(RowLearner):
         self._first = first
         self._features = 0  # about how many features are known when a round begins
         self._members: list[Any] = []  # the workers' learners; none if they do not have the state of the learner
-        self._marks: list[NDArray[np.bool_]] = []  # of the features that each has changed in the open round
         self._numbers: list[int] = []  # of the first example of each in the open round
         self._to_split = self._window = 0  # rows that are still to be split in the open round, and rows of its window
         self._learned = 0  # rows learned in it
@@ -98,7 +80,7 @@ class Team(RowLearner):
 
     @property
     def loss(self) -> Any:
-        """The loss, which may be given bases of its own for each batch."""
+        """The loss, which may have bases of its own for each batch."""
         return self.learner.loss
 
     @loss.setter
@@ -107,7 +89,6 @@ class Team(RowLearner):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        """The number of features."""
         return int(self.learner.dimension)
 
     @property
@@ -177,16 +158,20 @@ class Team(RowLearner):
     def _learn_split(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Split rows among the workers."""
         begun = time.perf_counter()
-        self._open_round()
+        if not self._members:
+            self._number_examples()
+            self._members = list(self._pool.map(lambda first: copy_of(self.learner, first), self._numbers))
+        marks = self._merged.marks
 
-        def learn(worker: int, a: int, b: int) -> Array:
-            member, part = self._members[worker], slice_rows(rows, a, b)
+        def learn(member: Any, a: int, b: int) -> Array:
+            part = slice_rows(rows, a, b)
             member.loss = self.learner.loss  # which may have bases of its own for each batch
             predictions = np.asarray(member.learn_rows(part, y[a:b], weights[a:b]))
-            touched(member, [(part, b - a)], self._marks[worker])
+            touched(member, [(part, b - a)], marks)
             return predictions
 
-        futures = [self._pool.submit(learn, k, *edge) for k, edge in enumerate(cut(len(y), self.workers))]
+        edges = zip(self._members, cut(len(y), self.workers), strict=True)
+        futures = [self._pool.submit(learn, member, *edge) for member, edge in edges]
         wait(futures)
         try:
             predictions = [future.result() for future in futures]
@@ -195,18 +180,8 @@ class Team(RowLearner):
             raise
         self._to_split -= len(y)
         self._learned += len(y)
-        self.times = self.times._replace(together=self.times.together + time.perf_counter() - begun)
+        self.times.together += time.perf_counter() - begun
         return np.concatenate(predictions)
-
-    def _open_round(self) -> None:
-        """Have members with the state of the learner, and marks of all features."""
-        if not self._members:
-            self._number_examples()
-            self._members = list(self._pool.map(lambda first: copy_of(self.learner, first), self._numbers))
-        if not self._marks or len(self._marks[0]) < self.dimension:
-            old, self._marks = self._marks, [np.zeros(self.dimension, np.bool_) for _ in self._members]
-            for mine, before in zip(self._marks, old, strict=False):
-                mine[: len(before)] = before
 
     def _number_examples(self) -> None:
         first = 0 if self.learner.witnesses is None else self.learner.witnesses.rows
@@ -220,15 +195,12 @@ class Team(RowLearner):
         self._number_examples()
         state = self._merged.changes()
         list(self._pool.map(state.begin, self._members, self._numbers))
-        self.times = self.times._replace(merging=self.times.merging + time.perf_counter() - begun)
+        self.times.merging += time.perf_counter() - begun
         return np.asarray(predictions)
 
     def _merge(self, window: Window | None) -> None:
         """Give the learner the merged state."""
         begun = time.perf_counter()
-        for marks in self._marks:
-            self._merged.mark(marks)
-            marks[:] = False
         features = self._merged.changed
         base, *pieces = take_all([self.learner, *self._members], features, self._merged.share)
         sums: list[WorkerSums | None] = []
@@ -239,8 +211,8 @@ class Team(RowLearner):
             ]
         self._merged.merge(base, pieces, sums, window)
         self._to_split = self._learned = 0
-        merging = self.times.merging + time.perf_counter() - begun
-        self.times = self.times._replace(merges=self.times.merges + 1, merging=merging)
+        self.times.merges += 1
+        self.times.merging += time.perf_counter() - begun
 
     def finish(self) -> None:
         """Merge what is left, with the steps of the merge before if there was one, and end the threads."""
@@ -255,7 +227,7 @@ class Team(RowLearner):
 
     def _drop_round(self) -> None:
         """Forget what the workers have learned since the last merge."""
-        self._members, self._marks, self._to_split, self._learned = [], [], 0, 0
+        self._members, self._to_split, self._learned = [], 0, 0
 
     def __enter__(self) -> "Team":
         return self
