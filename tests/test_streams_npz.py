@@ -18,7 +18,7 @@ from tests.stream_rows import named_rows
 def read_npz(path: Path, start: int = 0):
     features = Dictionary()
     with Stream(Source("x.npz", path)) as stream:
-        batches = list(NpzMatrix(features).read(stream, Position(0, start, start + 1)))
+        batches = list(NpzMatrix(features).read(stream, start=Position(0, start, start + 1)))
     return named_rows(batches, features), [(b.line, b.column) for batch in batches for b in batch.rejected]
 
 

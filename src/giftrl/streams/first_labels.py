@@ -7,9 +7,8 @@ from giftrl.errors import BadSource, GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.batch import CollectedLabels, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Features
 from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.reader import Parsing
+from giftrl.streams.reader import Reader
 from giftrl.streams.source import HEAD_BYTES, TEXT_FORMATS, Source, Stream, detect, find_sources
 
 #: How many rows and how many bytes to read at most, and how many bytes of text at a time.
@@ -34,15 +33,6 @@ class _FirstRows(NamedTuple):
     names: tuple[str, ...] = ()
     size: int = 0
     rejected: Rejected | None = None
-
-
-class _LabelParsing(Parsing):
-    """Parsers that read only the column of labels of a table."""
-
-    def _make(self, format_: str, features: Features) -> Any:
-        parser = super()._make(format_, features)
-        parser.labels_only = True
-        return parser
 
 
 def first_labels(
@@ -128,25 +118,28 @@ def _first_rows(stream: Stream, asked: str | None, columns: Columns, schema: Sch
                 return _FirstRows(first_converted_labels(stored, MAX_ROWS))
         peeked.at = 0
     known = CollectedLabels()
-    parsing = _LabelParsing(Hashing(1), format_, columns, schema, labels=known, block=BLOCK_BYTES)
+    reader = Reader(
+        source, Hashing(1), format=format_, columns=columns, schema=schema, labels=known, block=BLOCK_BYTES, threads=1
+    )
+    reader.labels_only = True
     labels: list[str | None] = []
     rejected: list[Rejected] = []
     last = 0  # the line of the last row
     try:
-        with contextlib.closing(parsing.read(source, Position())) as batches:
+        with contextlib.closing(reader.parse(source, Position())) as batches:
             for parsed in batches:
                 for line, code in zip(parsed.batch.lines.tolist(), parsed.batch.labels.tolist(), strict=True):
                     labels.append(None if code != code else known.text(code) or parsed.label_at(line)[0])
                     last = line
                 rejected += parsed.batch.rejected
-                if len(labels) >= MAX_ROWS or parsing.consumed >= MAX_BYTES:
+                if len(labels) >= MAX_ROWS or reader.consumed >= MAX_BYTES:
                     break
     except BadSource:
         if peeked.whole:
             raise
-    names = parsing.schema.names if parsing.schema is not None else ()
+    names = reader.schema.names if reader.schema is not None else ()
     if format_ == "json":
-        names = parsing.parser(format_).first_keys
+        names = reader.parser(format_).first_keys
     # The last record may be cut.
     sound = [row for row in rejected if peeked.whole or not labels or row.line < last]
-    return _FirstRows(labels, names, parsing.consumed, sound[0] if sound else None)
+    return _FirstRows(labels, names, reader.consumed, sound[0] if sound else None)

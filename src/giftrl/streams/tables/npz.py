@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
-from giftrl.streams.batch import Batch, LabelNames, Position, listed, merge
-from giftrl.streams.names.features import Features
+from giftrl.streams.batch import Batch, Position, listed, merge
 from giftrl.streams.source import Stream
-from giftrl.streams.tables.table_rows import Bad, finished
+from giftrl.streams.tables.table_rows import Bad, TableRows, finished
 from giftrl.system import physical_memory
 
 #: The most rows, and about the most numbers, of a batch.
@@ -28,7 +27,7 @@ MATRIX_ARRAYS = ("X", "x")
 Table = tuple[Any, NDArray[Any], NDArray[np.float64]]
 
 
-class NpzMatrix:
+class NpzMatrix(TableRows):
     """Reads archives of NumPy and SciPy, which must fit in memory.
 
     From ``np.savez``: the matrix ``X``, or a sparse one as ``data``, ``indices``, ``indptr`` and ``shape``; ``y`` with
@@ -37,13 +36,9 @@ class NpzMatrix:
     the feature j + 1, as in LIBSVM files. Arrays of Python objects are never read.
     """
 
-    def __init__(self, features: Features, *, labels: LabelNames | None = None, compiled: bool = True) -> None:
-        self.features = features
-        self.labels = labels
-        self.compiled = compiled
-        self.fraction = 0.0  # of the rows that have been read
+    fraction = 0.0  # of the rows that have been read
 
-    def read(self, stream: Stream, start: Position | None = None) -> Iterator[Batch]:
+    def read(self, stream: Stream, kind: str = "npz", start: Position | None = None) -> Iterator[Batch]:
         """The batches of an archive, from a row on."""
         start = start or Position()
         source = stream.source.name
