@@ -219,8 +219,9 @@ class CollectedLabels(LabelNames):
     Compiled loops look names up in a table that is made before: there, each label is unknown.
 
     >>> labels = CollectedLabels()
-    >>> labels.codes(["no", None, "yes", "no"]).tolist(), labels.text(2.0), labels.text(UNKNOWN_LABEL)
-    ([1.0, nan, 2.0, 1.0], 'yes', '')
+    >>> codes = labels.codes(["no", None, "yes", "no"])
+    >>> codes.tolist(), labels.texts(codes), labels.texts(np.array([UNKNOWN_LABEL]))
+    ([1.0, nan, 2.0, 1.0], ['no', None, 'yes', 'no'], [''])
     """
 
     def __init__(self) -> None:
@@ -229,9 +230,10 @@ class CollectedLabels(LabelNames):
     def code(self, name: str) -> float:
         return float(self._places.setdefault(name, len(self._places)))
 
-    def text(self, code: float) -> str:
-        """The name with a number; "" for :data:`UNKNOWN_LABEL`."""
-        return "" if code == UNKNOWN_LABEL else list(self._places)[int(code)]
+    def texts(self, codes: NDArray[np.float64]) -> list[str | None]:
+        """The names with these numbers; None for a missing label, and "" for :data:`UNKNOWN_LABEL`."""
+        names = ["", *self._places]
+        return [None if code != code else names[int(code) + 1] for code in codes.tolist()]
 
 
 def listed(names: Iterable[str]) -> str:

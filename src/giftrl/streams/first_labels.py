@@ -9,7 +9,7 @@ from giftrl.streams.batch import CollectedLabels, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.source import HEAD_BYTES, TEXT_FORMATS, Source, Stream, detect, find_sources
+from giftrl.streams.source import Source, Stream, find_sources
 
 #: How many rows and how many bytes to read at most, and how many bytes of text at a time.
 MAX_ROWS, MAX_BYTES = 10_000, 1 << 26
@@ -26,13 +26,32 @@ class FirstLabels(NamedTuple):
     rejected: Rejected | None = None  # the first row that could not be read
 
 
-class _FirstRows(NamedTuple):
-    """The first rows of one source: their labels (None for a row without one), the bytes read and the first bad row."""
+class _Peeked:
+    """The first bytes of a pipe as a file of its own; the stream keeps them."""
 
-    labels: list[str | None]
-    names: tuple[str, ...] = ()
-    size: int = 0
-    rejected: Rejected | None = None
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.at, self.whole = stream, 0, True
+
+    def open(self) -> "_Peeked":
+        return self
+
+    def read(self, size: int) -> bytes:
+        end = min(self.at + size, MAX_BYTES)
+        self.whole = end < MAX_BYTES
+        data = self.stream.peek(max(end, 2 * self.at))[self.at : end]  # twice as far, as peeking copies what it has
+        self.at += len(data)
+        return data
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Leave the stream open."""
+
+    def seekable(self) -> bool:
+        return False
 
 
 def first_labels(
@@ -54,92 +73,65 @@ def first_labels(
     ...     first_labels(path).labels
     ['no', 'yes']
     """
-    seen = _FirstRows([])
+    labels: list[str | None] = []
+    names: tuple[str, ...] = ()
+    rejected: list[Rejected] = []
     opened: dict[str, Stream] = {}
+    size = 0
     for number, source in enumerate(find_sources(named)):
         piped = source.is_input or (source.path is not None and is_stream(source.name))
         # Do not wait for a pipe before its turn.
-        if len(seen.labels) >= MAX_ROWS or seen.size >= MAX_BYTES or (piped and number > 0):
+        if len(labels) >= MAX_ROWS or size >= MAX_BYTES or (piped and number > 0):
             break
         try:
-            stream = Stream(source)
+            peeked = None
             if piped:
-                opened[source.name] = stream
-            with contextlib.nullcontext() if piped else stream:
-                new = _first_rows(stream, format, columns or Columns(), schema, piped)
+                opened[source.name] = Stream(source)
+                peeked = _Peeked(opened[source.name])
+                source = Source(source.name, opener=peeked.open)
+            reader = Reader(
+                source, Hashing(1), format=format, columns=columns, schema=schema, labels=CollectedLabels(),
+                background=False, block=BLOCK_BYTES,
+            )  # fmt: skip
+            new, bad, read = _first_rows(reader, peeked)
         except GiftrlError:
             if number == 0:
                 raise
             break
-        names, rejected = seen.names or new.names, seen.rejected or new.rejected
-        seen = _FirstRows([*seen.labels, *new.labels], names, seen.size + new.size, rejected)
-    labels = seen.labels[:MAX_ROWS]
-    return FirstLabels([label for label in labels if label], opened, seen.names, len(labels), seen.rejected)
+        labels, rejected, size = labels + new, rejected + bad, size + read
+        if not names and "json" in reader.formats.values():
+            names = reader.parser("json").first_keys
+        elif not names and reader.schema is not None:
+            names = reader.schema.names
+    labels = labels[:MAX_ROWS]
+    return FirstLabels([each for each in labels if each], opened, names, len(labels), next(iter(rejected), None))
 
 
-class _Peeked:
-    """The first bytes of a stream as a file of its own; the stream keeps them."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream, self.at, self.whole = stream, 0, True
-
-    def read(self, size: int) -> bytes:
-        end = min(self.at + size, MAX_BYTES)
-        self.whole = end < MAX_BYTES
-        data = self.stream.peek(max(end, 2 * self.at))[self.at : end]  # twice as far, as peeking copies what it has
-        self.at += len(data)
-        return data
-
-    def readinto(self, buffer: memoryview) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        """Leave the stream open."""
-
-    def seekable(self) -> bool:
-        return False
-
-
-def _first_rows(stream: Stream, asked: str | None, columns: Columns, schema: Schema | None, piped: bool) -> _FirstRows:
-    """The first rows of a source, read by its parser."""
-    source = stream.source
-    format_ = detect(stream.peek(HEAD_BYTES), source.name, asked)
-    peeked = _Peeked(stream)
-    if format_ in TEXT_FORMATS or piped or stream.compression is not None:
-        source = Source(source.name, opener=lambda: peeked)
-    if format_ == "arrow":
-        from giftrl.streams.tables.arrow import RecordBatches, first_converted_labels, is_converted
-
-        with Stream(source) as beginning:
-            stored = RecordBatches(beginning, format_)
-            if is_converted(stored.schema):
-                return _FirstRows(first_converted_labels(stored, MAX_ROWS))
-        peeked.at = 0
-    known = CollectedLabels()
-    reader = Reader(
-        source, Hashing(1), format=format_, columns=columns, schema=schema, labels=known, block=BLOCK_BYTES, threads=1
-    )
-    reader.labels_only = True
+def _first_rows(reader: Reader, peeked: _Peeked | None) -> tuple[list[str | None], list[Rejected], int]:
+    """The labels of the first rows of a source (None for a row without one), the bad rows, and the bytes read."""
     labels: list[str | None] = []
     rejected: list[Rejected] = []
-    last = 0  # the line of the last row
+    known = reader.labels
+    assert isinstance(known, CollectedLabels)
+    reader.labels_only = True
+    parser: Any = None
+    last = size = 0  # the line of the last row, and the bytes up to the end of its batch
     try:
-        with contextlib.closing(reader.parse(source, Position())) as batches:
+        with contextlib.closing(reader.parse(reader.sources[0], Position())) as batches:
             for parsed in batches:
-                for line, code in zip(parsed.batch.lines.tolist(), parsed.batch.labels.tolist(), strict=True):
-                    labels.append(None if code != code else known.text(code) or parsed.label_at(line)[0])
+                parser, lines = parsed.parser, parsed.batch.lines.tolist()
+                for line, text in zip(lines, known.texts(parsed.batch.labels), strict=True):
+                    labels.append(parsed.label_at(line)[0] if text == "" else text)
                     last = line
                 rejected += parsed.batch.rejected
-                if len(labels) >= MAX_ROWS or reader.consumed >= MAX_BYTES:
+                size = reader.consumed if parsed.block is None else parsed.batch.end.offset
+                if len(labels) >= MAX_ROWS or size >= MAX_BYTES:
                     break
+        # Names of labels that a converted file has further down.
+        there = set(labels)
+        labels[:0] = [name for name in getattr(parser, "label_names", None) or () if name not in there]
     except BadSource:
-        if peeked.whole:
+        if peeked is None or peeked.whole:
             raise
-    names = reader.schema.names if reader.schema is not None else ()
-    if format_ == "json":
-        names = reader.parser(format_).first_keys
-    # The last record may be cut.
-    sound = [row for row in rejected if peeked.whole or not labels or row.line < last]
-    return _FirstRows(labels, names, reader.consumed, sound[0] if sound else None)
+    cut = peeked is not None and not peeked.whole and labels  # the last record may be cut
+    return labels, [row for row in rejected if not cut or row.line < last], size

@@ -1,6 +1,5 @@
-"""Parquet and Arrow IPC: one column a feature, batch by batch; and the layout that is read without any work."""
+"""Parquet and Arrow IPC: one column a feature, batch by batch; and converted files, which are read without any work."""
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -44,46 +43,9 @@ COMPRESSIONS = (None, "lz4", "zstd")
 def _layout() -> Any:
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            pa.field("label", pa.float64(), False),
-            pa.field("weight", pa.float64(), False),
-            pa.field("indices", pa.list_(pa.field("item", pa.int32(), False)), False),
-            pa.field("values", pa.list_(pa.field("item", pa.float64(), False)), False),
-        ]
-    )
-
-
-def is_converted(schema: Any) -> bool:
-    """True for the Arrow schema of a converted file."""
-    return METADATA_KEY in (schema.metadata or {})
-
-
-def names_of_labels(schema: Any) -> tuple[str, ...] | None:
-    """The names of the labels of a converted file; None if they are numbers."""
-    names = json.loads(schema.metadata[METADATA_KEY]).get("labels")
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError("names of labels that are not text")
-    return None if names is None else tuple(names)
-
-
-def first_converted_labels(found: "RecordBatches", rows: int) -> list[str | None]:
-    """The labels of the first rows of a converted file as text; before them, names of labels that come later."""
-    labels: list[float] = []
-    try:
-        names = names_of_labels(found.schema)
-        for piece in found.pieces(0, None, ()):
-            labels += [] if piece.batch is None else as_numpy(piece.batch.column("label"))[:rows].tolist()
-            if len(labels) >= rows:
-                break
-        texts = [None if label != label else _label_text(label, names) for label in labels[:rows]]
-    except (ValueError, KeyError, IndexError):  # a damaged file, which the reader will name
-        return []
-    return [*(name for name in names or () if name not in texts), *texts]
-
-
-def _label_text(label: float, names: tuple[str, ...] | None) -> str:
-    return f"{label:.17g}" if names is None else names[int(label)]
+    indices, values = (pa.list_(pa.field("item", type_, False)) for type_ in (pa.int32(), pa.float64()))
+    types = {"label": pa.float64(), "weight": pa.float64(), "indices": indices, "values": values}
+    return pa.schema([pa.field(name, type_, False) for name, type_ in types.items()])
 
 
 class ConvertedWriter(Output):
@@ -103,15 +65,14 @@ class ConvertedWriter(Output):
     >>> import tempfile
     >>> from pathlib import Path
     >>> from giftrl.streams.text.libsvm import LibsvmText
-    >>> from giftrl.streams.source import Source, Stream
-    >>> from giftrl.streams.tables.arrow import RecordBatches
+    >>> from giftrl.streams.source import Source
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "rows.arrow")
     >>> features = Hashing(10)
     >>> with ConvertedWriter(path, features) as writer:
     ...     writer.write(LibsvmText(features).parse(b"1 3:0.5 7:2\\n", "a.svm", Position()))
     >>> with Stream(Source("rows.arrow", path)) as stream:
-    ...     [batch] = Converted(features).read(RecordBatches(stream, "arrow"), Position())
+    ...     [batch] = ArrowTable(features).read(stream, "arrow")
     >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist()
     ([1.0], [3, 7], [0.5, 2.0])
     >>> folder.cleanup()
@@ -154,8 +115,7 @@ class ConvertedWriter(Output):
             require_replaceable(self.path)
             try:
                 super().open()
-                self._sink = pa.OSFile(str(self.place), "wb")
-                self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+                self._writer = pa.ipc.new_file(self._file, self._schema, options=self._options)
             except BaseException:
                 self.abandon()
                 raise
@@ -186,139 +146,8 @@ class ConvertedWriter(Output):
         return {NAMES_KEY: json.dumps(names).encode()} if names else {}
 
     def _finish(self) -> None:
-        self._end()
+        self._writer.close()
         super()._finish()
-
-    def abandon(self) -> None:
-        with contextlib.suppress(OSError):
-            self._end()
-        super().abandon()
-
-    def _end(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-            self._sink.close()
-
-
-class Converted:
-    """Reads what :class:`ConvertedWriter` wrote; arrays are views of the file, not to be written to."""
-
-    def __init__(
-        self, features: Features, interactions: Interactions | None = None, ngrams: Ngrams | None = None,
-        labels: LabelNames | None = None,
-    ) -> None:  # fmt: skip
-        self.features = features
-        self.interactions = interactions
-        self.ngrams = ngrams
-        self.labels = labels
-        self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
-        self._same = True
-
-    def read(self, found: "RecordBatches", start: Position) -> Iterator[Batch]:
-        """The batches of a file, from a row on."""
-        self._check(found)
-        for piece in found.pieces(start.offset, None, ()):
-            self._learn(piece.notes, found.name)
-            if piece.batch is not None:
-                yield self._batch(piece, found.name, start.source)
-
-    def _check(self, found: "RecordBatches") -> None:
-        def bad(rule: Message, remedy: Message) -> BadSource:
-            return BadSource(found.name, rule, remedy)
-
-        try:
-            about = json.loads(found.schema.metadata[METADATA_KEY])
-            version, kind, bits = about["version"], about["kind"], about["bits"]
-            products = [tuple(each) for each in about["interactions"]]
-            sizes = [tuple(each) for each in about.get("ngrams", [])]
-            self._names = names_of_labels(found.schema)
-        except (ValueError, KeyError, TypeError):
-            raise bad("its notes on features cannot be read", "convert the data again") from None
-        if version != LAYOUT_VERSION or not found.schema.remove_metadata().equals(_layout()):
-            raise bad(f"was written by another version ({version})", "convert the data again")
-        hashing = isinstance(self.features, Hashing)
-        if (kind == "hashing") != hashing:
-            own = "hashing" if hashing else "dictionary"
-            raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
-        if isinstance(self.features, Hashing) and bits != self.features.bits:
-            rule: Message = [
-                "was converted with ",
-                Given("bits", bits),
-                ", and ",
-                Given("bits", self.features.bits),
-                " is asked for",
-            ]
-            raise bad(rule, ["use ", Given("bits", bits), ", or convert the data again"])
-        if products != list(self.interactions.products if self.interactions else []):
-            rule = f"was converted with the interactions {products}, which are not those that are asked for"
-            raise bad(rule, "ask for the same, or convert the data again")
-        if sizes != list(self.ngrams.sizes if self.ngrams else []):
-            rule = f"was converted with the n-grams {sizes}, which are not those that are asked for"
-            raise bad(rule, "ask for the same, or convert the data again")
-        if self._names is not None and self.labels is None:
-            raise bad(f"has labels that are no numbers: {listed(self._names)}", "use a loss of classes")
-
-    def _learn(self, notes: dict[bytes, bytes], source: str) -> None:
-        """Enter the names that are new in a batch into the dictionary."""
-        if NAMES_KEY not in notes:
-            return
-        try:
-            names = json.loads(notes[NAMES_KEY])
-            slots, _ = self.features.slots(names)
-        except (ValueError, TypeError):
-            raise BadSource(source, "its names of features cannot be read", "convert the data again") from None
-        self._slots = np.concatenate([self._slots, slots])
-        self._same = self._same and bool((self._slots == np.arange(len(self._slots))).all())
-
-    def label_at(self, line: int) -> tuple[str, int]:
-        """The label of a row of the last batch, and 1 for its column."""
-        first, labels = self._last
-        label = float(labels[line - first])
-        return _label_text(label, self._names), 1
-
-    def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Labels of the file as the names that are asked for number them."""
-        if self.labels is None:
-            return labels
-        there = ~np.isnan(labels)
-        distinct, where = np.unique(labels[there], return_inverse=True)
-        names = [_label_text(label, self._names) for label in distinct]
-        made = np.full(len(labels), np.nan)
-        made[there] = self.labels.codes(names)[where]
-        return made
-
-    def _batch(self, piece: "TablePiece", source: str, number: int) -> Batch:
-        record, first = piece.batch, piece.first
-        damaged = BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
-        labels, weights, lists, numbers = record.columns
-        offsets = [as_numpy(each.offsets).astype(np.int64) for each in (lists, numbers)]
-        parts = [each.values[begins[0] : begins[-1]] for each, begins in zip((lists, numbers), offsets, strict=True)]
-        if any(each.null_count for each in (*record.columns, *parts)):
-            raise damaged
-        labels, weights, indices, data = map(as_numpy, (labels, weights, *parts))
-        indptr, other = (begins - begins[0] for begins in offsets)
-        size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
-        # A learner would write to foreign memory at an index out of range.
-        inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)
-        sound = inside and np.array_equal(indptr, other) and not np.isinf(labels).any()
-        sound = sound and np.isfinite(weights).all() and (weights >= 0.0).all()
-        self._last = first + 1, labels
-        known = self._names is None or np.isin(labels[~np.isnan(labels)], np.arange(len(self._names))).all()
-        sound = sound and known
-        if not sound or len(overflowed(data, indptr)):
-            raise damaged
-        if not self._same:
-            indices = self._slots[indices]
-        end = first + record.num_rows
-        lines, groups = np.arange(first + 1, end + 1), np.empty(0, np.uint8)
-        position = Position(number, end, end + 1)
-        batch = Batch(source, data, indices, indptr, self._translated(labels), weights, lines, groups, position)
-        if not self._same and (indices < 0).any():
-            # A frozen dictionary does not have all names.
-            merged = merge(data.copy(), indices, batch.groups, batch.indptr)
-            batch = replace(batch, data=merged[0], indices=merged[1], indptr=merged[3])
-        return batch
 
 
 # Parquet and Arrow IPC files as record batches of a bounded size, from any row on.
@@ -326,7 +155,6 @@ class Converted:
 #: The most rows, and about the most cells, of a piece.
 MAX_ARROW_ROWS = 1 << 16
 MAX_ARROW_CELLS = 1 << 20
-READ_BUFFER_BYTES = 1 << 20
 IPC_FILE = b"ARROW1\0\0"
 
 
@@ -347,11 +175,11 @@ class RecordBatches:
     def __init__(self, stream: Stream, kind: str) -> None:
         import pyarrow as pa
 
-        self.stream = stream
-        self.kind = kind
-        self.name = stream.source.name
+        self.stream, self.kind, self.name = stream, kind, stream.source.name
         self.fraction = 0.0  # of the source that has been read
         self._damaged = (pa.ArrowException, OSError, EOFError)
+        self._file: Any = None  # if it is one with a list of its batches
+        self._batch = 0  # how many stored batches have been read
         try:
             self.schema = self._open(pa)
             flat_types(self.schema)  # decodes the names of columns
@@ -359,27 +187,28 @@ class RecordBatches:
             raise self._bad(problem) from problem
 
     def _open(self, pa: Any) -> Any:
-        self._file: Any = None
-        self._batch = 0  # how many stored batches have been read
         source = self.stream.source
         whole = self.stream.seekable and (source.path is not None or source.opener is not None)
         if self.kind == "parquet":
-            import pyarrow.parquet as pq
-
             if not whole:
-                raise BadSource(
-                    self.name, "Parquet cannot be read from a pipe or from compressed data", "give the plain file"
-                )
-            self._file = pq.ParquetFile(source.again, buffer_size=READ_BUFFER_BYTES, pre_buffer=False)
+                rule = "Parquet cannot be read from a pipe or from compressed data"
+                raise BadSource(self.name, rule, "give the plain file")
+            self._file = self._parquet_file()
             return self._file.schema_arrow
-        if whole and source.path is not None and self.stream.peek(8).startswith(IPC_FILE):
+        is_file = self.stream.peek(8).startswith(IPC_FILE)
+        if whole and source.path is not None and is_file:
             self._file = pa.ipc.open_file(pa.memory_map(str(source.path)))
             return self._file.schema
-        # A file is a stream behind eight bytes.
-        if self.stream.peek(8).startswith(IPC_FILE):
+        if is_file:  # a stream behind eight bytes
             self.stream.read(8)
         self._stream = pa.ipc.open_stream(pa.PythonFile(_Readable(self.stream), mode="r"))
         return self._stream.schema
+
+    def _parquet_file(self, text: Sequence[str] = ()) -> Any:
+        import pyarrow.parquet as pq
+
+        again = self.stream.source.again
+        return pq.ParquetFile(again, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(text))
 
     def _bad(self, problem: Exception, row: int | None = None) -> BadSource:
         said = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
@@ -426,11 +255,7 @@ class RecordBatches:
         return self.stream.consumed / self.stream.total if self.stream.total else 0.0
 
     def _parquet(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[TablePiece]:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(
-            self.stream.source.again, buffer_size=READ_BUFFER_BYTES, pre_buffer=False, read_dictionary=list(text)
-        ) as file:
+        with self._parquet_file(text) as file:
             row, first = 0, 0
             while first < file.num_row_groups and row + (size := file.metadata.row_group(first).num_rows) <= start:
                 row, first = row + size, first + 1
@@ -456,15 +281,10 @@ class RecordBatches:
 
 
 def require_valid(batch: Any, source: str, row: int = 0) -> None:
-    """Validate a record batch in full: offsets, indices of dictionaries, lengths of buffers, UTF-8.
+    """Validate a record batch from outside in full: offsets, indices of dictionaries, lengths of buffers, UTF-8.
 
     Arrow trusts what a file says of its buffers, so that a damaged batch would read memory of others, or crash. Nothing
-    may be computed from a batch before this; not even ``nbytes``.
-
-    Args:
-        batch: a ``pyarrow.RecordBatch`` from outside.
-        source: for the message.
-        row: the number of its first row, from 0.
+    may be computed from a batch before this; not even ``nbytes``. ``row`` is the number of its first row, from 0.
     """
     import pyarrow as pa
 
@@ -496,63 +316,64 @@ MAX_LIST_LENGTH = 1 << 20
 
 
 class ArrowTable(TableRows):
-    """Reads Parquet, Arrow IPC files and Arrow IPC streams.
+    """Reads Parquet, Arrow IPC files and Arrow IPC streams, and what :class:`ConvertedWriter` wrote.
 
     Numbers, true and false are features of their column's name; text and dictionaries are ``column=value``; dates,
     timestamps and text of ISO dates are numbers of years, with weekday, month and hour as categories; the items
     of a list of numbers are ``column^0``, ``column^1`` and so on; a list of text is several categories; fields of
     structures are joined, ``column^field``. A null in place of a number or date is ``column=missing``; other nulls,
-    empty text and 0 add nothing. NaN and infinities reject their row. The arguments are those of :class:`TableRows`.
+    empty text and 0 add nothing. NaN and infinities reject their row. Arrays of a converted file are views of the file,
+    not to be written to. The arguments are those of :class:`TableRows`.
     """
 
-    converted = False  # whether the last source is a converted one, with its interactions
+    converted = False  # True if the last source is a converted one, which has its interactions already
+    label_names: tuple[str, ...] | None = None  # of the last source, if it is a converted one whose labels have names
     fraction = 0.0  # of the last source that has been read
 
     def read(self, stream: Stream, kind: str, start: Position | None = None) -> Iterator[Batch]:
         """The batches of a source, from a row on."""
-        start = start or Position()
         found = RecordBatches(stream, kind)
-        self.converted = is_converted(found.schema)
-        if self.converted:
-            self._converted = Converted(self.features, self.interactions, self.ngrams, self.labels)
-            for batch in self._converted.read(found, start):
-                self.fraction = found.fraction
-                yield batch
-            return
+        self.converted, self.label_names = METADATA_KEY in (found.schema.metadata or {}), None
+        for batch in (self._read_converted if self.converted else self._read_table)(found, start or Position()):
+            self.fraction = found.fraction
+            yield batch
+
+    def _read_table(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
         if self.ngrams is not None:
             raise no_order(found.name)
         types = flat_types(found.schema)
         names = tuple(name for name, _ in types)
         # Without a schema, types say which columns are needed at most, and the first rows what these hold.
-        schema = self.schema or self._by_types(types, found.name)
+        schema = self.schema or self._decided(types, {}, found.name)
         kinds = self._kinds(types, schema, found.name)
         used = sorted({name.split("^")[0] for name, kind in zip(names, kinds, strict=True) if kind != Kind.IGNORED})
         every = len(used) == len(found.schema.names) or any("^" in name for name in found.schema.names)
         text = [name for name, type_ in types if is_text(type_) and name in found.schema.names]
         for piece in found.pieces(start.offset, None if every else used, text):
-            self.fraction = found.fraction
             if piece.batch is not None:
+                arrays = dict(flat_arrays(piece.batch))
                 if self.schema is None:
-                    self.schema = self._by_first_rows(piece, types, found.name)
+                    self.schema = self._decided(types, arrays, found.name)
                     kinds = self._kinds(types, self.schema, found.name)
-                yield self._batch(piece, found.name, names, kinds, start.source)
+                each = enumerate(zip(names, kinds, strict=True))
+                columns = [Column(at, name, kind, arrays[name]) for at, (name, kind) in each if kind != Kind.IGNORED]
+                yield self._batch(piece, found.name, columns, start.source)
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
-        return self._converted.label_at(line) if self.converted else super().label_at(line, raw)
+        if not self.converted:
+            return super().label_at(line, raw)
+        first, labels = self._stored_labels
+        return self._label_text(float(labels[line - first])), 1
 
-    def _by_types(self, types: Sequence[tuple[str, Any]], source: str) -> Schema:
-        return decide(self.columns, [name for name, _ in types], [kind_of(type_) or "" for _, type_ in types], source)
-
-    def _by_first_rows(self, piece: TablePiece, types: Sequence[tuple[str, Any]], source: str) -> Schema:
-        """Decide the roles of columns by their types and first values."""
-        arrays = dict(flat_arrays(piece.batch))
+    def _decided(self, types: Sequence[tuple[str, Any]], arrays: dict[str, Any], source: str) -> Schema:
+        """The roles of columns by their types and, as far as there are arrays of them, their first values."""
         looks = {
             name: infer_column(name, arrays[name], self.columns.missing)
             if name in arrays
             else InferredColumn(kind_of(type_) or "")
             for name, type_ in types
         }
-        schema = decide(self.columns, list(looks), [look.kind for look in looks.values()], source)
+        schema = decide(self.columns, [name for name, _ in types], [looks[name].kind for name, _ in types], source)
         self.remarks += remarks(unasked(schema, looks, self.columns), source)
         return schema
 
@@ -575,22 +396,15 @@ class ArrowTable(TableRows):
                 raise BadSource(source, rule, "ignore the column, or convert it")
         return tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in kinds) if self.labels_only else kinds
 
-    def _batch(self, piece: TablePiece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
+    def _batch(self, piece: TablePiece, source: str, columns: Sequence[Column], number: int) -> Batch:
         import pyarrow as pa
 
-        arrays = dict(flat_arrays(piece.batch))
-        columns = [
-            Column(at, name, kind, arrays[name])
-            for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
-            if kind != Kind.IGNORED
-        ]
-        first = piece.first + 1
+        first, end = piece.first + 1, piece.first + 1 + piece.batch.num_rows
         for column in columns:
             longest = int(lengths(column.array).max(initial=0)) if column.kind == Kind.NUMBERS else 0
             if longest > MAX_LIST_LENGTH:
                 rule = f"the column {column.name!r} has a list of {longest} numbers, and at most {MAX_LIST_LENGTH} fit"
                 raise BadSource(source, rule, ["cut it into several, or give ", Given("ignore", column.name)], first)
-        end = first + piece.batch.num_rows
 
         def raw(row: int) -> bytes:
             return json.dumps(piece.batch.slice(row, 1).to_pylist()[0], default=str).encode()
@@ -599,3 +413,103 @@ class ArrowTable(TableRows):
             return self.batch(columns, source, np.arange(first, end), Position(number, end - 1, end), raw)
         except pa.ArrowException as problem:  # such as a time zone that nobody knows
             raise BadSource(source, f"cannot be read ({problem})", "ignore the column, or convert it", first) from None
+
+    # Converted files.
+
+    def _read_converted(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
+        self._check(found)
+        self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
+        self._same = True
+        for piece in found.pieces(start.offset, None, ()):
+            if NAMES_KEY in piece.notes and not self.labels_only:
+                self._learn(piece.notes[NAMES_KEY], found.name)
+            if piece.batch is not None:
+                yield self._converted_batch(piece, found.name, start.source)
+
+    def _check(self, found: RecordBatches) -> None:
+        """Raise an error unless a converted file has the features that are asked for."""
+
+        def bad(rule: Message, remedy: Message = "ask for the same, or convert the data again") -> BadSource:
+            return BadSource(found.name, rule, remedy)
+
+        try:
+            about = json.loads(found.schema.metadata[METADATA_KEY])
+            version, kind, bits, names = about["version"], about["kind"], about["bits"], about.get("labels")
+            products = [tuple(each) for each in about["interactions"]]
+            sizes = [tuple(each) for each in about.get("ngrams", [])]
+            sound = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            sound = False
+        if not sound:
+            raise bad("its notes on features cannot be read", "convert the data again")
+        if version != LAYOUT_VERSION or not found.schema.remove_metadata().equals(_layout()):
+            raise bad(f"was written by another version ({version})", "convert the data again")
+        self.label_names = None if names is None else tuple(names)
+        if self.labels_only:
+            return
+        own = "hashing" if isinstance(self.features, Hashing) else "dictionary"
+        if (kind == "hashing") != (own == "hashing"):
+            raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
+        if isinstance(self.features, Hashing) and bits != self.features.bits:
+            theirs, ours = Given("bits", bits), Given("bits", self.features.bits)
+            rule: Message = ["was converted with ", theirs, ", and ", ours, " is asked for"]
+            raise bad(rule, ["use ", theirs, ", or convert the data again"])
+        for what, stored, asked in (
+            ("interactions", products, self.interactions.products if self.interactions else ()),
+            ("n-grams", sizes, self.ngrams.sizes if self.ngrams else ()),
+        ):
+            if stored != list(asked):
+                raise bad(f"was converted with the {what} {stored}, which are not those that are asked for")
+        if self.label_names is not None and self.labels is None:
+            raise bad(f"has labels that are no numbers: {listed(self.label_names)}", "use a loss of classes")
+
+    def _learn(self, text: bytes, source: str) -> None:
+        """Enter the names that are new in a stored batch into the dictionary."""
+        try:
+            slots, _ = self.features.slots(json.loads(text))
+        except (ValueError, TypeError):
+            raise BadSource(source, "its names of features cannot be read", "convert the data again") from None
+        self._slots = np.concatenate([self._slots, slots])
+        self._same = self._same and bool((self._slots == np.arange(len(self._slots))).all())
+
+    def _label_text(self, label: float) -> str:
+        return f"{label:.17g}" if self.label_names is None else self.label_names[int(label)]
+
+    def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Labels of the file as the names that are asked for number them."""
+        if self.labels is None:
+            return labels
+        there = ~np.isnan(labels)
+        distinct, where = np.unique(labels[there], return_inverse=True)
+        made = np.full(len(labels), np.nan)
+        made[there] = self.labels.codes(map(self._label_text, distinct.tolist()))[where]
+        return made
+
+    def _converted_batch(self, piece: TablePiece, source: str, number: int) -> Batch:
+        record, first, end = piece.batch, piece.first, piece.first + piece.batch.num_rows
+        labels, weights, *lists = record.columns
+        offsets = [as_numpy(each.offsets).astype(np.int64) for each in lists]
+        parts = [each.values[begins[0] : begins[-1]] for each, begins in zip(lists, offsets, strict=True)]
+        sound = not any(each.null_count for each in (*record.columns, *parts))
+        if sound:
+            labels, weights, indices, data = map(as_numpy, (labels, weights, *parts))
+            indptr, other = (begins - begins[0] for begins in offsets)
+            size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
+            # A learner would write to foreign memory at an index out of range.
+            inside = self.labels_only or not len(indices) or (indices.min() >= 0 and indices.max() < size)
+            codes = np.arange(len(self.label_names or ()))
+            known = self.label_names is None or np.isin(labels[~np.isnan(labels)], codes).all()
+            finite = not np.isinf(labels).any() and np.isfinite(weights).all() and not len(overflowed(data, indptr))
+            sound = bool(inside and known and finite and np.array_equal(indptr, other) and (weights >= 0.0).all())
+        if not sound:
+            raise BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
+        self._stored_labels = first + 1, labels
+        lines, groups, position = np.arange(first + 1, end + 1), np.empty(0, np.uint8), Position(number, end, end + 1)
+        labels = self._translated(labels)
+        if self._same:
+            return Batch(source, data, indices, indptr, labels, weights, lines, groups, position)
+        batch = Batch(source, data, self._slots[indices], indptr, labels, weights, lines, groups, position)
+        if (batch.indices < 0).any():  # a frozen dictionary does not have all names
+            merged = merge(data.copy(), batch.indices, groups, indptr)
+            batch = replace(batch, data=merged[0], indices=merged[1], indptr=merged[3])
+        return batch
