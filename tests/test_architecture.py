@@ -45,8 +45,9 @@ GONE = {
     "names of giftrl.certificates": {"Kept", "Witnesses"},
     "attributes of giftrl.certificates.Evidence": {"features", "kept"},
     "parameters of giftrl.certificates.Evidence": {"dimension", "store", "summed"},
-    # Renamed: `commit`, `between_rounds`, `probable`; what a trainer has done is an attribute of each object.
+    # Renamed: `commit`, `between_rounds`, `probable`; what a reader or trainer has done is an attribute of each object.
     "attributes of giftrl.streams.ConvertedWriter": {"close"},
+    "attributes of giftrl.streams.Reader": {"formats", "remarks"},
     "attributes of giftrl.training.LinearModel": {"whole"},
     "attributes of giftrl.training.Trainer": {"passes_done"},
     "parameters of giftrl.samples.Sample": {"certain"},
