@@ -2,7 +2,6 @@
 
 import logging
 import sqlite3
-import threading
 import time
 
 import pytest
@@ -11,7 +10,7 @@ from giftrl import system
 from giftrl.errors import Refused
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
-from giftrl.service.provisional_model import ProvisionalModel
+from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
 from tests.serving import QUICK, rows, serving
 
@@ -95,24 +94,15 @@ def test_a_follower_goes_on_once_its_model_can_be_opened(tmp_path):
         folder.close()
 
 
-def test_a_model_may_be_asked_for_while_room_is_made(tmp_path, monkeypatch):
+def test_the_models_that_were_not_used_for_longest_are_closed(tmp_path, monkeypatch):
     folder = Folder(tmp_path, Limits())
-    for name in "abc":
-        folder.create(name, QUICK)
+    for name in "abca":
+        if not folder.has(name):
+            folder.create(name, QUICK)
         folder.get(name)
-    threads = []
-
-    def nbytes(model):
-        threads.append(threading.Thread(target=folder.opened, args=("a",)))
-        threads[-1].start()
-        threads[-1].join(0.1)
-        return 1
-
-    monkeypatch.setattr(ProvisionalModel, "nbytes", property(nbytes))
+    monkeypatch.setattr(OnlineModel, "nbytes", folder.limits.memory / 2)
     folder._make_room("c")
-    for each in threads:
-        each.join(60)
-    assert len(threads) == 3 and list(folder.writers) == ["b", "c", "a"]
+    assert set(folder.writers) == {"a", "c"}
     folder.close()
 
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl import system
-from giftrl.service.app import Service
 from giftrl.service.folder import Folder
+from giftrl.service.http import Service
 from giftrl.service.request_limits import Limits
 from giftrl.service.server import LARGE_ARRAY_BYTES
 from tests.fuzz_parsers import SEEDS, check_libsvm, check_vw, mutated
@@ -84,7 +84,7 @@ class Asked:
 
     def __init__(self, path):
         self.folder = Folder(path, Limits(seconds=20.0))
-        self.app, self.runner = Service(self.folder).app, asyncio.Runner()
+        self.app, self.runner = Service(self.folder), asyncio.Runner()
 
     def ask(self, method, path, query=b"", body=b"", kind=""):
         """The status and the body of an answer."""

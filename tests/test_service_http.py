@@ -7,16 +7,18 @@ import time
 import httpx
 import pytest
 
-from giftrl.service.http import openapi, options_of
+from giftrl.service.http import openapi, route_of
 from giftrl.service.request_limits import Tokens
 from giftrl.service.writer import Clock
 from tests.serving import QUICK, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
-#: The method and the path of every request.
-REQUESTS = [
-    (method, path) for path, operations in openapi()["paths"].items() for method in operations if method != "parameters"
-]
+#: The options of every request, by its method and path.
+OPTIONS = {
+    (method, path): route_of(operations[method])[2]
+    for path, operations in openapi()["paths"].items()
+    for method in operations.keys() - {"parameters"}
+}
 
 
 def test_from_nothing_to_a_prediction(tmp_path):
@@ -223,7 +225,7 @@ def test_too_many_requests_are_asked_to_come_later(tmp_path):
             statuses.append(client.post("/models/m/learn", content=rows(1)[0]))
 
         threads = [threading.Thread(target=send) for _ in range(8)]
-        with folder.get("m").model.online.lock:  # the writer waits, and so do they
+        with folder.get("m").model.lock:  # the writer waits, and so do they
             for each in threads:
                 each.start()
             while len(statuses) < 4:  # at most two are being learnt, and two wait
@@ -235,21 +237,12 @@ def test_too_many_requests_are_asked_to_come_later(tmp_path):
         assert client.get("/models/m").json()["examples"] == 1 + 8 - len(refused)
 
 
-def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
-    from giftrl.service.app import Service
-    from giftrl.service.folder import Folder
-    from giftrl.service.request_limits import Limits
-
-    folder = Folder(tmp_path / "models", Limits())
-    service = Service(folder)
-    routes = {(method.lower(), path) for method, path in service.routes()}
-    service.close()
-    folder.close()
-    paths = openapi()["paths"]
-    assert routes == {(m, path) for path, each in paths.items() for m in each if m != "parameters"}
+def test_every_schema_and_every_answered_status_is_described():
     text = json.dumps(openapi())
     for reference in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert reference in openapi()["components"]["schemas"]
+    every = openapi()["paths"]["/models/{name}/learn"]["post"]["responses"]
+    assert {"500", "503", "504", "507"} <= set(every)
 
 
 def test_the_events_of_a_model_end_when_it_is_deleted(tmp_path):
@@ -272,21 +265,16 @@ def test_settings_of_the_wrong_type_are_refused(wrong, tmp_path):
         assert said.status_code == 422 and next(iter(wrong)) in said.json()["error"]["problem"]
 
 
-def test_the_description_has_every_status_that_is_answered():
-    every = openapi()["paths"]["/models/{name}/learn"]["post"]["responses"]
-    assert {"500", "503", "504", "507"} <= set(every)
-
-
 def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK).raise_for_status()
-        for method, path in REQUESTS:
+        for method, path in OPTIONS:
             where = path.replace("{name}", "m")
             said = client.request(method, f"{where}?confirmed=m&foo=1", content=b'{"label": 1, "a": 2}')
             assert said.status_code == 400, (method, path)
             problem, remedy = (said.json()["error"][each] for each in ("problem", "remedy"))
             assert "'confirmed'" in problem
-            known = ", ".join(options_of(method, path)) or "no options"
+            known = ", ".join(OPTIONS[method, path]) or "no options"
             assert remedy == f"this request knows {known}"
         assert client.get("/models/m").json()["examples"] == 0
 
@@ -294,8 +282,8 @@ def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
 def test_options_that_are_known_are_taken_by_every_request(tmp_path):
     given = {"format": "json", "on_error": "skip", "certify": "0", "confirm": "m", "remember": "0"}
     with serving(tmp_path / "models") as (client, _):
-        for method, path in [each for each in REQUESTS if "events" not in each[1]]:
-            for name in options_of(method, path):
+        for method, path in [each for each in OPTIONS if "events" not in each[1]]:
+            for name in OPTIONS[method, path]:
                 client.put("/models/m", json=QUICK).raise_for_status()
                 where = f"{path.replace('{name}', 'm')}?{name}={given.get(name, '1')}"
                 said = client.request(method, where, content=b'{"label": 1, "a": 2}')

@@ -6,7 +6,8 @@ import pytest
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
-from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.online_model import OnlineModel
+from giftrl.service.requested_settings import RequestedSettings
 from tests.serving import QUICK, arrow, serving
 
 pytestmark = pytest.mark.plain
@@ -27,7 +28,7 @@ def test_settings_that_no_model_can_have_are_refused(given, more):
 
 
 def test_a_table_goes_with_rows_of_json_that_wait():
-    live = ProvisionalModel(RequestedSettings({"bits": 4}))
+    live = OnlineModel(RequestedSettings({"bits": 4}))
     live.learn([lines("a")])
     assert live.waiting == 1
     assert live.learn([Body("arrow", arrow([{"label": "b", "x": 1.0}]))])[0].examples == 2
@@ -39,7 +40,7 @@ def test_a_table_goes_with_rows_of_json_that_wait():
     ({}, ["a"], [1] * 9, "already learned"),
 ])  # fmt: skip
 def test_labels_that_more_rows_do_not_help_are_refused(wanted, first, then, words):
-    live = ProvisionalModel(RequestedSettings({"bits": 4} | wanted))
+    live = OnlineModel(RequestedSettings({"bits": 4} | wanted))
     live.learn([lines(*first)])
     with pytest.raises(Refused, match=words):
         live.learn([lines(*then)])
@@ -48,7 +49,7 @@ def test_labels_that_more_rows_do_not_help_are_refused(wanted, first, then, word
 
 @pytest.mark.parametrize("labels", [["a"], [5], [f"t{k}" for k in range(11)]])
 def test_rows_wait_while_more_rows_can_help(labels):
-    live = ProvisionalModel(RequestedSettings({"bits": 4}))
+    live = OnlineModel(RequestedSettings({"bits": 4}))
     live.learn([lines(*labels)])
     assert live.waiting == len(labels)
     live.learn([lines(*(["b"] * 20))])
@@ -59,15 +60,15 @@ def test_a_new_label_makes_a_young_model_be_learnt_anew_where_rows_may_be_left_o
     labels = ["no", "yes", "no", "yes", "no", "maybe", "no", "maybe", "no", "maybe"]
     found = []
     for skip in (False, True):
-        live = ProvisionalModel(RequestedSettings({"bits": 4}))
+        live = OnlineModel(RequestedSettings({"bits": 4}))
         for label in labels:
             live.learn([lines(label, skip=skip)])
-        found.append((live.online.model.settings.class_names, live.examples))
+        found.append((live.linear.settings.class_names, live.examples))
     assert found == [(("maybe", "no", "yes"), 10)] * 2
 
 
 def test_rows_without_use_are_still_left_out_of_a_young_model():
-    live = ProvisionalModel(RequestedSettings({"bits": 4}))
+    live = OnlineModel(RequestedSettings({"bits": 4}))
     live.learn([lines("no", "yes", "no", "yes")])
     (answer,) = live.learn([Body("json", b'{"label": "no", "x": 1}\n{bad\n', True)])
     assert len(answer.rejected) == 1 and live.examples == 5

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.writer import LEARN, SAVE, Clock, Job
 from giftrl.streams.batch import Batch, Position
 from giftrl.training import LinearModel, Settings
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.plain
 
 
 def bytes_of(live, path):
-    live.online.model.save(path)
+    live.linear.save(path)
     return path.read_bytes()
 
 
@@ -40,7 +41,7 @@ def cut(lines, chosen):
 
 def learn(live, entries, chosen):
     while entries:
-        count = chosen.randint(1, live.together(entries))
+        count = chosen.randint(1, 1 if live.is_provisional else len(entries))
         live.learn(entries[:count])
         entries = entries[count:]
 
@@ -49,7 +50,7 @@ def learn(live, entries, chosen):
 @given(st.integers(0, 10**6), st.booleans())
 def test_requests_of_any_size_make_the_model_of_one_file(tmp_path_factory, seed, dictionary):
     path, lines, chosen = tmp_path_factory.mktemp("one"), rows(120, seed), random.Random(seed)
-    live = ProvisionalModel(RequestedSettings(QUICK | {"dictionary": dictionary}))
+    live = OnlineModel(RequestedSettings(QUICK | {"dictionary": dictionary}))
     learn(live, cut(lines, chosen), chosen)
     wanted = trained(path, lines, quick_settings() if not dictionary else Settings(
         loss="logistic", label_values=(0.0, 1.0), beta=1.0, bits=None))  # fmt: skip
@@ -64,7 +65,7 @@ def test_without_settings_the_rows_choose_as_they_do_in_a_file(tmp_path_factory,
     labels = chosen.choice(kinds)
     made = [{"label": chosen.choice(labels), "day": f"2024-01-{k % 28 + 1:02d}", "x": k % 5} for k in range(128)]
     lines = [json.dumps(each).encode() + b"\n" for each in made]
-    live = ProvisionalModel(RequestedSettings({"beta": 1.0, "bits": 6}))
+    live = OnlineModel(RequestedSettings({"beta": 1.0, "bits": 6}))
     learn(live, cut(lines[:100], chosen), chosen)
     learn(live, [Body("json", b"".join(lines[100:]))], chosen)  # which passes a power of two with its last row
     data = path / "rows.json"
@@ -75,7 +76,7 @@ def test_without_settings_the_rows_choose_as_they_do_in_a_file(tmp_path_factory,
 
 def test_a_refused_request_changes_nothing(tmp_path):
     lines = rows(40)
-    live = ProvisionalModel(RequestedSettings(QUICK | {"dictionary": True}))
+    live = OnlineModel(RequestedSettings(QUICK | {"dictionary": True}))
     for k, line in enumerate(lines):
         for bad in (b'{"label": 5, "new%d": 1}\n', b'{"label": 1, "other%d": 1}\n{"labe', b'{"new": %d}\n'):
             with pytest.raises(Refused):
@@ -86,20 +87,20 @@ def test_a_refused_request_changes_nothing(tmp_path):
 
 
 def test_a_young_model_keeps_what_it_has_acknowledged():
-    live = ProvisionalModel(RequestedSettings({"beta": 1.0, "bits": 5}))
+    live = OnlineModel(RequestedSettings({"beta": 1.0, "bits": 5}))
     live.learn([Body("json", b'{"label": "word", "x": 1}\n')])
     assert live.waiting == 1
     for k in range(40):
         # From ten numbers on, `giftrl train` would take the word for a mistake, and leave out that row.
         live.learn([Body("json", b'{"label": %d, "x": 1}\n' % (k % 2))])
     assert live.examples == 41
-    assert live.online.model.settings.class_names == ("0", "1", "word")
+    assert live.linear.settings.class_names == ("0", "1", "word")
 
 
 def test_rows_that_are_left_out_are_those_that_train_leaves_out(tmp_path):
     lines = rows(30)
     lines[3], lines[17] = b'{"label": 7, "a": 1}\n', b"no json\n"
-    live = ProvisionalModel(RequestedSettings(QUICK))
+    live = OnlineModel(RequestedSettings(QUICK))
     answers = [live.learn([Body("json", b"".join(lines[k : k + 10]), skip=True)])[0] for k in (0, 10, 20)]
     assert [answer.predictions.index(None) for answer in answers[:2]] == [3, 7]
     assert [answer.rejected[0].line for answer in answers[:2]] == [4, 8]
@@ -132,7 +133,7 @@ FORMATS = {
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_text_is_read_as_train_reads_it(format_, tmp_path):
-    live = ProvisionalModel(RequestedSettings({"loss": "logistic", "labels": [-1, 1], "beta": 1.0, "bits": 6}))
+    live = OnlineModel(RequestedSettings({"loss": "logistic", "labels": [-1, 1], "beta": 1.0, "bits": 6}))
     for line in FORMATS[format_].splitlines(keepends=True):
         live.learn([Body(format_, line)])
     data = tmp_path / "rows"

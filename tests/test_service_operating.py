@@ -18,7 +18,7 @@ import httpx
 import orjson
 import pytest
 
-from giftrl.service.app import WarmUp, compile_loops
+from giftrl.service.server import WarmUp, compile_loops
 from giftrl.service.store import VERSION
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, quick_settings, rows, serving, trained, until
@@ -146,7 +146,7 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
         until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/readyz").json() == {"status": "ready"}
     hold, warm_up = threading.Event(), WarmUp()
-    monkeypatch.setattr("giftrl.service.app.compile_loops", lambda given: hold.wait(20))
+    monkeypatch.setattr("giftrl.service.server.compile_loops", lambda given: hold.wait(20))
     with serving(tmp_path / "others", warm_up=warm_up) as (client, _):
         warm_up.ask({"loss": "squared"})
         warm_up.start()
@@ -167,7 +167,7 @@ def test_a_model_whose_loops_cannot_be_compiled_is_no_reason_to_wait(monkeypatch
     def failing(given):
         raise RuntimeError
 
-    monkeypatch.setattr("giftrl.service.app.compile_loops", failing)
+    monkeypatch.setattr("giftrl.service.server.compile_loops", failing)
     warm_up = WarmUp()
     warm_up.ask({})
     warm_up.start()

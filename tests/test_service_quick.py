@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
-from giftrl.service.online_model import SingleRows
-from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.online_model import OnlineModel, SingleRows
+from giftrl.service.requested_settings import RequestedSettings
 from tests.serving import rows
 
 KINDS = [
@@ -32,13 +32,13 @@ def written(pairs, label=None, spaced=False):
 
 
 def model(kind, dictionary, lines):
-    live = ProvisionalModel(RequestedSettings({"bits": 5} | kind | ({"dictionary": True} if dictionary else {})))
+    live = OnlineModel(RequestedSettings({"bits": 5} | kind | ({"dictionary": True} if dictionary else {})))
     live.learn([Body("json", b"".join(lines))])
     return live
 
 
 def bytes_of(live, path):
-    live.online.model.save(path)
+    live.linear.save(path)
     return path.read_bytes()
 
 
@@ -63,7 +63,7 @@ def test_one_row_is_scored_as_many_are(kind, found, dictionary, spaced):
     for output in ("scores", "label"):
 
         def predicted(live, entry, output=output):
-            return live.online.predict([entry], output)[0]
+            return live.predict([entry], output)[0]
 
         single = answers(live, asked, predicted)
         double = answers(live, [2 * line for line in asked], predicted)
@@ -97,7 +97,7 @@ def test_rows_of_known_layout_are_learnt_and_scored_as_any_other(kind, dictionar
     first = answers(live, lines, lambda live, entry: live.learn([entry])[0])
     assert first == answers(twin, [line + b"\n" for line in lines], lambda live, entry: live.learn([entry])[0])
     for line in 2 * [written(each) for each in pairs]:
-        one, two = answers(live, [line, 2 * line], lambda live, entry: live.online.predict([entry], "scores")[0])
+        one, two = answers(live, [line, 2 * line], lambda live, entry: live.predict([entry], "scores")[0])
         assert (one if isinstance(one, str) else 2 * one) == two or isinstance(two, str)
     assert bytes_of(live, tmp_path / "a") == bytes_of(twin, tmp_path / "b")
 
@@ -119,7 +119,7 @@ def test_usual_rows_take_the_short_way(monkeypatch):
         live.learn([Body("json", line)])
     assert counts["learn"] >= 6
     for line in rows(5, 4):
-        live.online.predict([Body("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
+        live.predict([Body("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
     assert counts["predict"] == 5
 
 
@@ -129,7 +129,7 @@ def test_usual_rows_take_the_short_way(monkeypatch):
 def test_numbers_at_the_ends_of_the_range(number):
     live = model(KINDS[3], False, rows(40))
     line = b'{"a": ' + number.encode() + b"}\n"
-    for ask in (lambda live, entry: live.online.predict([entry])[0],):
+    for ask in (lambda live, entry: live.predict([entry])[0],):
         one, two = answers(live, [line, 2 * line], ask)
         assert isinstance(one, str) == isinstance(two, str)
         assert isinstance(one, str) or 2 * one == two

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.store import ModelStore
 from giftrl.service.writer import LEARN, Job, Writer, recover
 from tests.serving import QUICK, quick_settings, rows, serving, trained
@@ -36,16 +37,16 @@ def row(label, k, day=None):
 
 def state(live, path):
     """Everything that a model is, as bytes."""
-    if live.online is None:
+    if live.linear is None:
         return live.waiting, live.is_provisional
-    live.online.model.save(path / "state")
+    live.linear.save(path / "state")
     asked = [Body("json", b'{"x": 2, "n1": 1}\n')]
-    return (path / "state").read_bytes(), live.is_provisional, live.online.predict(asked)
+    return (path / "state").read_bytes(), live.is_provisional, live.predict(asked)
 
 
 def check(path, wanted, entries):
     """Learn entries one by one; recovery must give what they gave."""
-    live, store = ProvisionalModel(RequestedSettings(wanted)), ModelStore(":memory:", False)
+    live, store = OnlineModel(RequestedSettings(wanted)), ModelStore(":memory:", False)
     with store.transaction():
         store.set_fact("settings", json.dumps(wanted))
         for number, entry in enumerate(entries, 1):
@@ -90,7 +91,7 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     with pytest.raises(Refused, match="disk"):
         writer.submit(Job(LEARN, Body("json", row("yes", 9)))).answer.result(60)
     writer.store._run = run
-    assert not writer._ahead and state(writer.model, tmp_path) == before
+    assert state(writer.model, tmp_path) == before
     folder.close()
     folder = Folder(tmp_path / "f", Limits())
     assert state(folder.get("m").model, tmp_path) == before

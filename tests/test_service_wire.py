@@ -130,7 +130,7 @@ def test_a_token_is_asked_for_before_the_path_is_looked_at(tmp_path):
 
 
 def test_a_closed_event_stream_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr("giftrl.service.app.MAX_LISTENERS", 1)
+    monkeypatch.setattr("giftrl.service.http.MAX_LISTENERS", 1)
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK)
         for _ in range(3):

@@ -6,7 +6,8 @@ a :class:`RowRange` is the part of these rows that belongs to one body, and an :
 
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,13 @@ from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, Refused, render
 from giftrl.service.request_limits import Limits
-from giftrl.streams.batch import Batch, Rejected
+from giftrl.streams.batch import Batch, LabelNames, Rejected
+from giftrl.streams.columns import Columns, Kind, Schema
+from giftrl.streams.first_labels import first_labels
 from giftrl.streams.line_blocks import BOM
+from giftrl.streams.names.features import News
+from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.reader import Reader
 from giftrl.streams.source import FORMATS, HEAD_BYTES, Source, detect
 
 BODY_FORMATS = ("json", "libsvm", "vw", "arrow")
@@ -64,12 +70,28 @@ class RowRange(NamedTuple):
     rejected: list[Rejected]
 
 
+class ReadBodies(NamedTuple):
+    """Bodies that were read for a model, and not yet learned.
+
+    Args:
+        batches: rows, with the names that are new in each batch.
+        ranges: the part of each body in these rows.
+        rows: rows that need no reader, one for each body, in place of batches.
+        names: of rows that could have been such rows, if the model had learned these names.
+    """
+
+    batches: list[tuple[Batch, News]]
+    ranges: list[RowRange]
+    rows: Sequence[Any] = ()
+    names: Sequence[str] = ()
+
+
 class Answer(NamedTuple):
     """The result for one body: a prediction for each row (None if there is none), and the rows left out."""
 
     predictions: list[Any]
     rejected: list[Rejected]
-    examples: int  # learned by the model, including these
+    examples: int = 0  # learned by the model, including these
 
 
 #: The range of a body with one usable row.
@@ -218,6 +240,63 @@ def row_ranges(batches: list[Batch], ends: Sequence[int]) -> list[RowRange]:
     return ranges
 
 
+def read_bodies(reader: Reader, columns: Columns, bodies: Sequence[Body]) -> ReadBodies:
+    """Read bodies; refuse all of them if one cannot be used.
+
+    Args:
+        reader: of the model that the rows are for.
+        columns: the roles of the keys of rows.
+        bodies: what to read.
+    """
+    batches: list[tuple[Batch, News]] = []
+    ranges: list[RowRange] = []
+    try:
+        for group in groups_of(bodies):
+            # The schema of JSON names a few keys; a table needs the kind of every column.
+            if group[0].format == "arrow" and not is_table_schema(reader.schema, columns):
+                group = [as_json(group[0])]
+            source, ends = joined(group)
+            first = len(batches)
+            batches += [(batch, reader.features.news()) for batch in reader.over(source, group[0].format)]
+            ranges += row_ranges([batch for batch, _ in batches[first:]], ends)
+        for body, rows in zip(bodies, ranges, strict=True):
+            require_usable(body, rows)
+    except (GiftrlError, MemoryError) as problem:
+        raise as_refused(problem) from None
+    return ReadBodies(batches, ranges)
+
+
+def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
+    """Return True if a schema may name the kind of every column; one of JSON names keys of a special kind only."""
+    asked = {Kind.CATEGORY: columns.categorical, Kind.TEXT: columns.text, Kind.NUMBER: (), Kind.NUMBERS: (),
+             Kind.CATEGORIES: ()}  # fmt: skip
+    return schema is None or any(
+        kind in asked and name not in asked[kind] for name, kind in zip(schema.names, schema.kinds, strict=True)
+    )
+
+
+def readable_rows(body: Body, columns: Columns, **more: Any) -> Answer:
+    """Find the rows of a body that can be read, for any target; refused if it cannot be used.
+
+    >>> body = Body("json", b'{"label": "no", "a": 1}\\n{"label": {\\n', skip=True)
+    >>> len(readable_rows(body, Columns(label="label")).rejected)
+    1
+    """
+    source, ends = joined([body])
+    try:
+        labels = first_labels(source, format=body.format, columns=columns).labels
+        names = LabelNames(sorted(set(labels)) or ["label"])
+        reader = Reader(
+            source, Hashing(18), format=body.format, columns=columns, on_error="skip", labels=names,
+            background=False, **more,
+        )  # fmt: skip
+        rows = row_ranges(list(reader), ends)[0]
+    except GiftrlError as problem:
+        raise as_refused(problem) from None
+    require_usable(body, rows)
+    return Answer([None] * len(rows.used), rows.rejected, 0)
+
+
 def require_usable(body: Body, rows: RowRange) -> None:
     """Refuse a body without rows, or with unusable rows that are not to be left out."""
     if not len(rows.used):
@@ -226,6 +305,22 @@ def require_usable(body: Body, rows: RowRange) -> None:
         words = f"{len(rows.rejected)} of {len(rows.used)} rows cannot be used, so none is learned or predicted"
         remedy = "mend them, or send them with ?on_error=skip"
         raise Refused(422, words, remedy, rows=describe_rejected(rows.rejected))
+
+
+def divide(ranges: Sequence[RowRange], outputs: Sequence[Any]) -> list[Answer]:
+    """Divide the outputs of usable rows among bodies; other rows have none.
+
+    >>> divide([RowRange(np.array([True]), []), RowRange(np.array([True, True]), [])], "abc")[1].predictions
+    ['b', 'c']
+    """
+    rest = iter(outputs)
+    return [
+        Answer(
+            [next(rest) if used else None for used in rows.used] if rows.rejected else [*islice(rest, len(rows.used))],
+            rows.rejected,
+        )
+        for rows in ranges
+    ]
 
 
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
@@ -262,6 +357,94 @@ def in_http(given: Given) -> str:
     name = "labels" if given.argument == "label_values" else given.argument
     values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
     return name if given.value is ... else f"{name} {','.join(map(str, values))}"
+
+
+def encode(answer: Answer, **more: Any) -> bytes:
+    """Encode an answer as JSON.
+
+    >>> encode(Answer([1, None], [], 7))
+    b'{"predictions":[1,null],"examples":7}'
+    """
+    parts: dict[str, Any] = {"predictions": answer.predictions, "examples": answer.examples, **more}
+    if answer.rejected:
+        parts["rejected"] = describe_rejected(answer.rejected)
+    return orjson.dumps(parts)
+
+
+def with_label(row: bytes, label: Any) -> bytes:
+    """Add the label to a remembered row.
+
+    >>> with_label(b'{"a":1}', "yes")
+    b'{"a":1,"label":"yes"}'
+    """
+    return orjson.dumps(orjson.loads(row) | {"label": label})
+
+
+def json_lines(body: Body) -> list[tuple[int, Any]]:
+    """Return the number and the JSON value of each line that is not blank; None for a line that is no JSON."""
+    values = []
+    for number, line in enumerate(body.data.splitlines(), 1):
+        if line.strip():
+            try:
+                values.append((number, orjson.loads(line)))
+            except orjson.JSONDecodeError:
+                values.append((number, None))
+    return values
+
+
+def labels_of(body: Body) -> dict[str, Any]:
+    """Return the labels by id in a body of lines such as ``{"id": "...", "label": 1}``."""
+    form = 'send {"id": "...", "label": 1}'
+    if body.format != "json":
+        raise Refused(415, "labels come in JSON", form)
+    labels: dict[str, Any] = {}
+    for number, given in json_lines(body):
+        if not isinstance(given, dict) or set(given) != {"id", "label"} or not isinstance(given["id"], str):
+            raise Refused(422, f"line {number} is not an id and a label", form)
+        if given["label"] is None or isinstance(given["label"], (dict, list)):
+            raise Refused(422, f"the label in line {number} is neither a number nor a text", form)
+        if given["id"] in labels:
+            raise Refused(422, "an id is there twice", "send each id once")
+        labels[given["id"]] = given["label"]
+    return labels
+
+
+def unlabelled_rows(body: Body) -> list[bytes]:
+    """Return the rows of a body in JSON, as they are to be remembered."""
+    if body.format != "json":
+        raise Refused(415, f"rows in {body.format} cannot be remembered", "send them in JSON")
+    rows = json_lines(body)
+    for number, row in rows:
+        if not isinstance(row, dict):
+            raise Refused(422, f"row {number} is no JSON object", 'send one object a line, such as {"age": 33}')
+        if "label" in row:
+            raise Refused(422, f"row {number} has its label already", "send it to learn, or leave out the label")
+    return [orjson.dumps(row) for _, row in rows]
+
+
+def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
+    """Refuse labels unless every prediction waits for its label; the answer lists those that do not.
+
+    Args:
+        rows: the remembered rows by id; None for an unknown id, and empty for one that has its label.
+
+    >>> require_unlabelled({"x": b"", "y": b"{}"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    giftrl.errors.Refused: the prediction 'x' has its label already, and no label of this request was learned; ...
+    """
+
+    def named(names: list[str]) -> str:
+        return f"prediction {names[0]!r:.60}" + f", and {len(names) - 1} more," * (len(names) > 1)
+
+    unknown = [name for name, row in rows.items() if row is None]
+    if unknown:
+        remedy = "label a prediction within its time, by the id that it was given"
+        raise Refused(404, f"no {named(unknown)} is remembered", remedy)
+    labelled = [name for name, row in rows.items() if not row]
+    if labelled:
+        words = f"the {named(labelled)} has its label already, and no label of this request was learned"
+        remedy = "send the other ids alone; to repeat a request, use its Idempotency-Key again"
+        raise Refused(409, words, remedy, labelled=labelled)
 
 
 def require_small_stream(data: bytes, rows: int, size: int) -> None:

@@ -7,8 +7,9 @@ import re
 import shutil
 import sqlite3
 import threading
+import time
 import uuid
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,10 @@ import orjson
 
 from giftrl import system
 from giftrl.errors import GiftrlError, InvalidInput, Refused
-from giftrl.service.provisional_model import RequestedSettings
 from giftrl.service.request_limits import Limits
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.store import ModelStore, disk_errors
-from giftrl.service.writer import CLOSE, Clock, Job, Writer
+from giftrl.service.writer import CLOSE, LOG_NAME, Clock, Job, Writer
 
 log = logging.getLogger("giftrl.service")
 
@@ -31,7 +32,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DEVICE_NAMES = {"con", "prn", "aux", "nul", *(f"{port}{k}" for port in ("com", "lpt") for k in range(1, 10))}
 #: The prefix of folders that are being created or deleted.
 UNFINISHED = ".giftrl-"
-LOG_NAME, LOCK_NAME = "log.db", ".lock"
+LOCK_NAME = ".lock"
 
 
 def require_name(name: str) -> None:
@@ -62,6 +63,11 @@ class Folder:
         path: of the folder; it is created if missing.
         limits: of the service.
         clock: of the service.
+
+    Attributes:
+        writers: the open models by name.
+        followed: the state of followed sources, by the names of their models.
+        deletions: of models of each name.
     """
 
     def __init__(self, path: Path, limits: Limits, clock: Clock | None = None) -> None:
@@ -70,55 +76,43 @@ class Folder:
         self._lock_file = lock_folder(path)
         for leftover in path.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        self._open: OrderedDict[str, Writer] = OrderedDict()
-        self._lock = threading.Lock()  # of the table of open models
-        self._exclusive_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()  # each as long as it is used
+        self.writers: dict[str, Writer] = {}
+        self.followed: dict[str, Followed] = {}
+        self.deletions: Counter[str] = Counter()
         self.closed = False
-        self.followed: dict[str, Followed] = {}  # by the names of models that follow a source
-        self.deletions: Counter[str] = Counter()  # of models of each name
+        self._lock = threading.Lock()  # of the table below
+        self._exclusive_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()  # each as long as it is used
 
     @property
     def names(self) -> list[str]:
         """The names of all models."""
         return sorted(each.name for each in self.path.iterdir() if (each / LOG_NAME).exists())
 
-    @property
-    def writers(self) -> dict[str, Writer]:
-        """The open models by name."""
-        with self._lock:
-            return dict(self._open)
-
     def has(self, name: str) -> bool:
         """Return True if there is a model of this name."""
         require_name(name)
-        return name in self._open or (self.path / name / LOG_NAME).exists()
-
-    def opened(self, name: str) -> Writer | None:
-        """Return a model if it is open."""
-        with self._lock:
-            writer = self._open.get(name)
-            if writer is not None:
-                self._open.move_to_end(name)
-            return writer
+        return name in self.writers or (self.path / name / LOG_NAME).exists()
 
     def get(self, name: str) -> Writer:
         """Return a model, which is opened if it is closed; that may take a while."""
         require_name(name)
-        writer = self.opened(name)
-        if writer is not None:
-            return writer
-        with self._exclusive(name):
-            writer = self.opened(name)
-            if writer is None:
-                if self.closed:
-                    raise Refused(503, "the service is ending", "try again later", retry_after=5)
-                self._require_model(name, f"create it with PUT /models/{name}")
-                with readable_files(name):
-                    writer = Writer(self.path / name, self.limits, self.clock)
-                writer.start()
-                with self._lock:
-                    self._open[name] = writer
-        self._make_room(name)
+        writer = self.writers.get(name)
+        if writer is None:
+            with self._exclusive(name):
+                writer = self.writers.get(name) or self._opened(name)
+            self._make_room(name)
+        writer.used = time.monotonic()
+        return writer
+
+    def _opened(self, name: str) -> Writer:
+        """Open a model."""
+        if self.closed:
+            raise Refused(503, "the service is ending", "try again later", retry_after=5)
+        self._require_model(name, f"create it with PUT /models/{name}")
+        with readable_files(name):
+            writer = Writer(self.path / name, self.limits, self.clock)
+        writer.start()
+        self.writers[name] = writer
         return writer
 
     def create(self, name: str, given: Any) -> bool:
@@ -175,7 +169,7 @@ class Folder:
     def close(self) -> None:
         """Close every model after it has carried out its jobs."""
         self.closed = True
-        for name in self.writers:
+        for name in list(self.writers):
             with self._exclusive(name):
                 self._close(name)
         if self._lock_file is not None:
@@ -183,8 +177,7 @@ class Folder:
             self._lock_file = None
 
     def _close(self, name: str) -> None:
-        with self._lock:
-            writer = self._open.pop(name, None)
+        writer = self.writers.pop(name, None)
         if writer is not None:
             with contextlib.suppress(Refused):
                 writer.submit(Job(CLOSE), always=True)
@@ -197,12 +190,12 @@ class Folder:
 
     def _make_room(self, kept: str) -> None:
         """Close the least recently used models until the others fit in memory; never the one just opened."""
-        while len(self._open) > 1:
-            with self._lock:
-                used = sum(writer.model.nbytes for writer in self._open.values())
-                oldest = next(name for name in self._open)
-            if used <= self.limits.memory or oldest == kept:
+        while True:
+            writers = self.writers.copy()
+            used = sum(writer.model.nbytes for writer in writers.values())
+            if used <= self.limits.memory or len(writers) <= 1:
                 return
+            oldest = min(writers.keys() - {kept}, key=lambda name: writers[name].used)
             with self._exclusive(oldest):
                 self._close(oldest)
 

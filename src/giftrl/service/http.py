@@ -1,39 +1,66 @@
-"""HTTP: one ASGI application that checks a request, calls its handler and sends the answer.
+"""The service as one ASGI application: it checks a request, calls its handler, and sends the answer.
 
-A handler is a coroutine function that takes a :class:`Request`, and returns JSON as bytes or a :class:`HttpReply`. It
-raises :class:`giftrl.errors.Refused` for a request that it does not carry out. Nothing here depends on the server
-that calls the application.
+``openapi.json`` is the table of requests: their paths, handlers (``operationId``), query options and tokens. A handler
+is a coroutine method that takes a :class:`Request`, and returns JSON as bytes or a :class:`HttpReply`. It raises
+:class:`giftrl.errors.Refused` for a request that it does not carry out. Nothing here depends on the server that calls
+the application.
 """
 
 import asyncio
+import base64
 import contextlib
 import functools
+import hashlib
 import logging
 import re
+import tempfile
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from importlib import resources
+from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
 from giftrl import __version__
 from giftrl.errors import Refused
-from giftrl.service.bodies import Body, read_body
-from giftrl.service.request_limits import LEARN, READ, Limits, Tokens
-from giftrl.service.stats import RequestStats
+from giftrl.service.bodies import Answer, Body, encode, read_body
+from giftrl.service.folder import Folder
+from giftrl.service.online_model import LABEL as LABEL_OUTPUT
+from giftrl.service.online_model import OUTPUTS, OnlineModel
+from giftrl.service.request_limits import LEARN as LEARN_TOKEN
+from giftrl.service.request_limits import READ as READ_TOKEN
+from giftrl.service.request_limits import Limits, Tokens
+from giftrl.service.stats import MAX_CERTIFY_SECONDS, RequestStats, brief, details, prometheus
+from giftrl.service.writer import LABEL, LEARN, NO_ROWS, REMEMBER, SAVE, Job, Writer
 
+if TYPE_CHECKING:
+    from giftrl.service.server import WarmUp
+
+T = TypeVar("T")
 log = logging.getLogger("giftrl.service")
 
-#: The token that a route needs: none, as its answer tells nothing of any model.
-NO_TOKEN = ""
 #: Host names of a service without tokens. A page of another site could have its own name resolve to this machine.
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 #: Headers that a request may have once.
 SINGLE_HEADERS = {b"host", b"origin", b"authorization", b"idempotency-key", b"content-type", b"content-encoding"}
 #: The longest idempotency key.
 MAX_KEY_LENGTH = 200
+#: Event streams at the same time, at most.
+MAX_LISTENERS = 64
+#: Bytes of rows that are scored in the event loop: about a millisecond.
+MAX_SMALL_BYTES = 1 << 16
+#: Threads for requests that wait for files, and for larger predictions.
+FILE_THREADS, PREDICTION_THREADS = 32, 4
+#: Permissions of the page: run its own script, and talk to the service that it came from.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; connect-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'none'"
+)
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 JSON = b"application/json"
 MODEL_PATH = re.compile(r"/models/([^/]+)(/[^/]+)?")
@@ -124,9 +151,7 @@ class Request:
 
     def flag(self, name: str) -> bool:
         """Return an option that is true or false."""
-        given = self.options.get(name)
-        if given is None:
-            return False
+        given = self.options.get(name, "no")
         if given.lower() not in TRUE + FALSE:
             raise Refused(422, f"{name}={given!r:.40} is neither true nor false", f"send ?{name}=1")
         return given.lower() in TRUE
@@ -143,6 +168,14 @@ class Request:
         return value
 
     @property
+    def output(self) -> str:
+        """The output that the options choose."""
+        chosen = [output for output in OUTPUTS if self.flag(output)] or [LABEL_OUTPUT]
+        if len(chosen) > 1:
+            raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
+        return chosen[0]
+
+    @property
     def key(self) -> str | None:
         """The idempotency key, if there is one."""
         if b"idempotency-key" not in self.headers:
@@ -154,31 +187,47 @@ class Request:
 
 
 class Route(NamedTuple):
-    """A route: its name in the metrics, the token that it needs, and its handler."""
+    """A kind of request: its name in the metrics, the token that it needs (or ""), its query options, its handler."""
 
     endpoint: str
     need: str
+    options: tuple[str, ...]
     handler: Callable[[Request], Awaitable[bytes | HttpReply]]
 
 
-class Http:
-    """The ASGI application.
+class Service:
+    """The service of a folder, as an ASGI application.
 
     Args:
-        routes: by method and path, such as ``("GET", "/models/{name}")``.
-        limits: of the service.
+        folder: of the models.
         tokens: of the service.
-        hosts: the host names that it answers to; None for any.
+        host: the address that it listens at.
+        warm_up: compiles loops for new models, if given.
     """
 
     def __init__(
-        self, routes: Mapping[tuple[str, str], Route], limits: Limits, tokens: Tokens, hosts: set[str] | None
+        self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", warm_up: "WarmUp | None" = None
     ) -> None:
-        self._limits, self._tokens, self._hosts = limits, tokens, hosts
-        self._needs_token = tokens.needed
-        self._routes = {path: {m: r for (m, p), r in routes.items() if p == path} for _, path in routes}
-        self._options = {(method, path): options_of(method, path) for method, path in routes}
+        self.folder, self.limits, self.warm_up = folder, folder.limits, warm_up
+        self.ending: Callable[[], bool] = lambda: False  # True once the service has been asked to end
         self.requests = RequestStats()
+        self._tokens = tokens if tokens is not None and tokens.needed else None
+        self._hosts = LOOPBACK | {host}
+        self._listeners = 0
+        self._files = ThreadPoolExecutor(FILE_THREADS, "request")
+        self._predictions = ThreadPoolExecutor(PREDICTION_THREADS, "prediction")
+        self._batches: dict[tuple[OnlineModel, str, str], list[tuple[Body, asyncio.Future[Answer]]]] = {}
+        self._routes: dict[str, dict[str, Route]] = {}
+        for path, operations in openapi()["paths"].items():
+            self._routes[path] = {}
+            for method in operations.keys() - {"parameters"}:
+                name, need, options = route_of(operations[method])
+                self._routes[path][method.upper()] = Route(name, need, options, getattr(self, name))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._files.shutdown()
+        self._predictions.shutdown()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # which servers take for a protocol that is not supported
@@ -195,14 +244,16 @@ class Http:
                 headers = dict(scope["headers"])
                 if len(headers) < len(scope["headers"]):
                     require_single(scope["headers"])
-                self._check(scope["method"], route, options, headers)
+                self._check(method, route, options, headers)
                 if route is None:
                     words = "this path does not take that method" if methods else "there is nothing under this path"
                     raise Refused(405 if methods else 404, words, "look at /openapi.json")
                 endpoint = route.endpoint
-                if options:
-                    require_known(options, self._options[method, path])
-                answer = await route.handler(Request(name, options, headers, receive, self._limits))
+                for option in options:  # a misspelt one would do nothing
+                    if option not in route.options:
+                        remedy = f"this request knows {', '.join(route.options) or 'no options'}"
+                        raise Refused(400, f"{option!r:.60} is no option of this request", remedy)
+                answer = await route.handler(Request(name, options, headers, receive, self.limits))
                 reply = HttpReply(answer) if isinstance(answer, bytes) else answer
             except Refused as refusal:
                 reply = refused(refusal)
@@ -227,16 +278,190 @@ class Http:
     def _check(self, method: str, route: Route | None, options: dict[str, str], headers: Headers) -> None:
         """Refuse a request that is not allowed."""
         host = headers.get(b"host", b"")
-        if self._hosts is not None and host_name(host) not in self._hosts:
+        if self._tokens is None and host_name(host) not in self._hosts:
             raise Refused(403, "this service is not called by that name", "call it localhost or 127.0.0.1")
         if b"origin" in headers and netloc(headers[b"origin"]) != host:
             raise Refused(403, "pages of other sites may not use this service", "call it from a page of its own")
-        if self._needs_token:
-            need = route.need if route is not None else READ if method in ("GET", "HEAD") else LEARN
-            if need == READ and "remember" in options:  # which writes, whatever its value
-                need = LEARN
-            if need != NO_TOKEN:
-                self._tokens.require(headers.get(b"authorization", b"").decode("latin-1"), need)
+        if self._tokens is not None:
+            need = route.need if route is not None else READ_TOKEN if method == "GET" else LEARN_TOKEN
+            if need == READ_TOKEN and "remember" in options:  # which writes, whatever its value
+                need = LEARN_TOKEN
+            self._tokens.require(headers.get(b"authorization", b"").decode("latin-1"), need)
+
+    async def _in_thread(self, call: Callable[..., T], *given: Any) -> T:
+        """Call a function that may wait for files."""
+        return await asyncio.get_running_loop().run_in_executor(self._files, call, *given)
+
+    async def _writer(self, name: str) -> Writer:
+        """The writer of a model, which is opened if it is closed."""
+        writer = self.folder.writers.get(name)
+        if writer is None:
+            return await self._in_thread(self.folder.get, name)
+        writer.used = time.monotonic()
+        return writer
+
+    async def _written(self, request: Request, writer: Writer, kind: str, body: Body = NO_ROWS, **more: Any) -> Any:
+        """Have the writer of a model carry out a job; return its answer."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        job = Job(kind, body, request.key, answer=future, **more)
+        for trial in range(3):
+            try:
+                writer.submit(job)
+                break
+            except Refused as refusal:
+                if refusal.status != 503 or trial == 2:
+                    raise
+                await asyncio.sleep(0.05)  # the model is being closed, to make room for another one
+                writer = await self._writer(request.name)
+        begun = perf_counter()
+        timer = loop.call_later(self.limits.seconds, self._give_up, future)
+        try:
+            answer = await future
+        finally:
+            timer.cancel()
+        writer.stats.took(kind, perf_counter() - begun)
+        return answer
+
+    def _give_up(self, future: "asyncio.Future[Any]") -> None:
+        """Refuse a request whose answer has not come in time."""
+        if not future.done():
+            words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learned or not"
+            future.set_exception(Refused(504, words, "send the request again with the same Idempotency-Key"))
+
+    # The handlers, by the names of their operations in openapi.json.
+
+    async def page(self, request: Request) -> HttpReply:
+        text, headers = page()
+        return HttpReply(text, b"text/html; charset=utf-8", headers=headers)
+
+    async def healthz(self, request: Request) -> bytes:
+        return b'{"status":"ok"}'
+
+    async def readyz(self, request: Request) -> bytes:
+        if self.warm_up is not None and not self.warm_up.ready:
+            raise Refused(503, "loops are being compiled", "requests are answered, the first ones late", retry_after=1)
+        return b'{"status":"ready"}'
+
+    async def openapi(self, request: Request) -> bytes:
+        return orjson.dumps(openapi())
+
+    async def metrics(self, request: Request) -> HttpReply:
+        text = prometheus(self.folder, self.requests)
+        return HttpReply(text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
+
+    async def list(self, request: Request) -> bytes:
+        names, writers = await self._in_thread(lambda: self.folder.names), self.folder.writers.copy()
+        examples = {name: writers[name].model.examples if name in writers else None for name in names}
+        models = [{"name": name, "open": name in writers, "examples": count} for name, count in examples.items()]
+        return orjson.dumps({"models": models})
+
+    async def create(self, request: Request) -> HttpReply:
+        given = await request.json()
+        created = await self._in_thread(self.folder.create, request.name, given)
+        if self.warm_up is not None:
+            self.warm_up.ask(given)
+        parts = {"name": request.name, "created": created, "settings": given}
+        return HttpReply(orjson.dumps(parts), status=201 if created else 200)
+
+    async def show(self, request: Request) -> bytes:
+        seconds = request.number("certify", MAX_CERTIFY_SECONDS)
+        writer = await self._writer(request.name)
+        parts = {"name": request.name} | await self._in_thread(details, writer, seconds)
+        return self._with_source(request.name, parts)
+
+    def _with_source(self, name: str, parts: dict[str, Any]) -> bytes:
+        """Encode the state of a model, with that of the source that it follows."""
+        followed = self.folder.followed.get(name)
+        parts |= {} if followed is None else {"followed": asdict(followed)}
+        return orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    async def delete(self, request: Request) -> bytes:
+        if request.options.get("confirm") != request.name:
+            words = "deleting a model loses everything it has learned, so its name must be given again"
+            raise Refused(400, words, "send DELETE /models/NAME?confirm=NAME, with the name twice")
+        await self._in_thread(self.folder.delete, request.name)
+        return orjson.dumps({"name": request.name, "deleted": True})
+
+    async def learn(self, request: Request) -> Any:
+        writer = await self._writer(request.name)  # before the body is read for a model that does not exist
+        return await self._written(request, writer, LEARN, await request.rows())
+
+    async def predict(self, request: Request) -> Any:
+        writer = await self._writer(request.name)
+        output = request.output if request.options else LABEL_OUTPUT
+        body = await request.rows()
+        if request.options and request.flag("remember"):
+            return await self._written(request, writer, REMEMBER, body, output=output)
+        begun = perf_counter()
+        answer = writer.model.predict_soon(body, output) or await self._predicted(writer.model, body, output)
+        writer.stats.took("predict", perf_counter() - begun)
+        return encode(answer)
+
+    async def _predicted(self, model: OnlineModel, body: Body, output: str) -> Answer:
+        """Predict in a thread, or together with all small requests of this turn of the event loop."""
+        loop = asyncio.get_running_loop()
+        if len(body.data) > MAX_SMALL_BYTES or body.format not in model.compiled_formats or model.lock.locked():
+            return (await loop.run_in_executor(self._predictions, model.predict, [body], output))[0]
+        future: asyncio.Future[Answer] = loop.create_future()
+        key = model, body.format, output
+        if key not in self._batches:
+            self._batches[key] = []
+            loop.call_soon(self._predict_batch, key)
+        self._batches[key].append((body, future))
+        return await future
+
+    def _predict_batch(self, key: tuple[OnlineModel, str, str]) -> None:
+        """Answer requests for predictions that have come in one turn of the event loop."""
+        model, _, output = key
+        waiting = self._batches.pop(key)
+        try:
+            answers = model.predict([body for body, _ in waiting], output)
+        except Exception:  # one of them is to blame, which is found below
+            answers = []
+        for k, (body, future) in enumerate(waiting):
+            if not future.done():
+                try:
+                    future.set_result(answers[k] if answers else model.predict([body], output)[0])
+                except Exception as problem:
+                    future.set_exception(problem)
+
+    async def label(self, request: Request) -> Any:
+        writer = await self._writer(request.name)
+        return await self._written(request, writer, LABEL, await request.rows())
+
+    async def file(self, request: Request) -> HttpReply:
+        writer, folder = await self._writer(request.name), tempfile.TemporaryDirectory()
+        try:
+            path = await self._written(request, writer, SAVE, path=Path(folder.name, f"{request.name}.giftrl"))
+            data = await self._in_thread(path.read_bytes)
+        finally:
+            await self._in_thread(folder.cleanup)
+        headers = {"Content-Disposition": f'attachment; filename="{request.name}.giftrl"'}
+        return HttpReply(data, b"application/octet-stream", headers=headers)
+
+    async def events(self, request: Request) -> HttpReply:
+        writer = await self._writer(request.name)
+        if self._listeners >= MAX_LISTENERS:
+            raise Refused(429, f"{MAX_LISTENERS} pages listen already", "try again later", retry_after=10)
+        pieces = self._events(request.name, writer)
+        return HttpReply(pieces, b"text/event-stream", headers={"Cache-Control": "no-store"})
+
+    async def _events(self, name: str, writer: Writer) -> AsyncGenerator[bytes, None]:
+        self._listeners += 1
+        try:
+            while not self.ending():
+                if not await self._in_thread(self.folder.has, name):
+                    yield b"event: deleted\ndata: {}\n\n"
+                    return
+                parts = await self._in_thread(brief, self.folder.writers.get(name) or writer)
+                yield b"data: " + self._with_source(name, parts) + b"\n\n"
+                for _ in range(5):
+                    if not self.ending():
+                        await asyncio.sleep(0.2)
+                        yield b""  # so that the end of the connection is noticed
+        finally:
+            self._listeners -= 1
 
 
 @functools.lru_cache(256)
@@ -273,14 +498,6 @@ def netloc(origin: bytes) -> bytes | None:
         return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") or None
     except ValueError:
         return None
-
-
-def require_known(options: dict[str, str], known: tuple[str, ...]) -> None:
-    """Refuse unknown options: a misspelt one would do nothing."""
-    for name in options:
-        if name not in known:
-            remedy = f"this request knows {', '.join(known) or 'no options'}"
-            raise Refused(400, f"{name!r:.60} is no option of this request", remedy)
 
 
 def refused(refusal: Refused) -> HttpReply:
@@ -327,17 +544,37 @@ def openapi() -> dict[str, Any]:
     description["info"]["version"] = __version__
     errors = description.pop("errors")
     for operations in description["paths"].values():
-        for method, operation in operations.items():
-            if method != "parameters":
-                operation["responses"] |= errors
+        for method in operations.keys() - {"parameters"}:
+            operations[method]["responses"] |= errors
     return description
 
 
-def options_of(method: str, path: str) -> tuple[str, ...]:
-    """The names of the query options of a route.
+def route_of(operation: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    """The handler, the token and the query options of an operation.
 
-    >>> options_of("POST", "/models/{name}/learn")
-    ('format', 'on_error')
+    >>> route_of(openapi()["paths"]["/models/{name}/learn"]["post"])
+    ('learn', 'learn', ('format', 'on_error'))
     """
-    parameters = openapi()["paths"][path][method.lower()].get("parameters", [])
-    return tuple(each["name"] for each in parameters if each["in"] == "query")
+    options = tuple(each["name"] for each in operation.get("parameters", []) if each["in"] == "query")
+    need = "".join(role for each in operation["security"] for role in each.get("token", []))
+    return operation["operationId"], need, options
+
+
+@functools.cache
+def page() -> tuple[bytes, dict[str, str]]:
+    """The page, with its style and its script, and its headers.
+
+    >>> b"http" in page()[0].replace(b"http-equiv", b"")
+    False
+    """
+    style = resources.files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
+    html = resources.files("giftrl.service").joinpath("page.html").read_text(encoding="utf-8")
+    text = html.replace("/* style */", style)
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return text.encode(), {
+        "Content-Security-Policy": POLICY.format(digest),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }

@@ -1,15 +1,19 @@
-"""A model in memory that learns and predicts body by body, with the same bits as ``giftrl train``.
+"""A model that learns and predicts the rows of requests, with the same bits as ``giftrl train``.
 
-An :class:`OnlineModel` reads bodies as ``giftrl train`` reads files. The reader of JSON lines prepares arrays and loops
-for many rows, which takes 0.4 ms for one row as for fifty. As most bodies have a single row, :class:`SingleRows` learns
-and scores these with memory that is kept from row to row, through the same loops and with the same bits. It leaves all
-unusual rows, and all errors, to the reader.
+``giftrl train`` looks at the labels of the first 10,000 rows, and at the keys of the first 100 lines, before it learns
+anything. A service cannot wait for so many. A model whose loss is not given is therefore provisional: it is learned
+anew from all of its bodies whenever the number of its rows passes a power of two, up to 10,000, each time as ``giftrl
+train`` would learn these rows. A label that the present loss does not accept has the same effect.
+
+The reader of JSON lines prepares arrays and loops for many rows, which takes 0.4 ms for one row as for fifty. As most
+bodies have a single row, :class:`SingleRows` learns and scores these with memory that is kept from row to row, through
+the same loops and with the same bits. It leaves all unusual rows, and all errors, to the reader.
 """
 
 import contextlib
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import mul
 from typing import Any, NamedTuple, cast
 
@@ -18,28 +22,29 @@ import orjson
 from numpy.typing import NDArray
 
 from giftrl.config.predictor import link_of, range_of
-from giftrl.errors import GiftrlError, Refused
+from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
 from giftrl.kernels.base import OneRow, sparse_row
 from giftrl.service.bodies import (
     ONE_ROW,
     Answer,
     Body,
-    RowRange,
-    as_json,
+    ReadBodies,
     as_refused,
+    divide,
     groups_of,
+    in_http,
     joined,
-    require_usable,
-    row_ranges,
+    read_bodies,
+    readable_rows,
 )  # fmt: skip
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.streams.batch import Batch
-from giftrl.streams.columns import Columns, Kind, Schema
-from giftrl.streams.names.features import News
+from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
 from giftrl.streams.names.objects import BadValue, count_strings
 from giftrl.streams.reader import Reader
-from giftrl.streams.source import Source
 from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel, as_rows
+from giftrl.training.settings import Target, choose_target
 
 #: Rows learned under one lock, at most: less than a millisecond for most models.
 ROWS_PER_LOCK = 256
@@ -50,6 +55,8 @@ LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
 #: Entries of a single row, and names and layouts that are kept, at most.
 MAX_ROW_ENTRIES, MAX_KNOWN_NAMES, MAX_LAYOUTS = 512, 100_000, 256
 NESTED_TYPES = {dict, list}
+#: Memory of a model that is not in its arrays, as a rough estimate.
+BYTES_BESIDE_ARRAYS = 1 << 20
 
 
 class KeyLayout(NamedTuple):
@@ -238,77 +245,181 @@ class SingleRows:
         self._memory.end(count)
 
 
-class ReadBodies(NamedTuple):
-    """Bodies that were read and not yet learned: batches of rows, or one single row for each body.
-
-    Args:
-        batches: rows, with the names that are new in each batch.
-        ranges: the part of each body in these rows.
-        rows: single rows, if there are no batches.
-        names: of single rows that are in the batches because the model had not learned these names.
-    """
-
-    batches: list[tuple[Batch, News]]
-    ranges: list[RowRange]
-    rows: Sequence[SingleRow] = ()
-    names: Sequence[str] = ()
-
-
 class OnlineModel:
-    """A model whose loss is known, its readers, and the lock that separates learning from predicting.
+    """A model that learns bodies one after the other; the result depends on their order and on nothing else.
 
-    One thread learns: :meth:`read` and :meth:`learn` are for that thread alone. Any thread may predict. The lock is
-    held for a few hundred rows at a time, and never while waiting for a disk.
+    One thread learns. Any thread may predict. The lock is held for a few hundred rows at a time, and never while
+    waiting for a disk.
 
     Args:
-        model: the model, which is changed here only.
-        columns: the meaning of the keys of rows.
+        requested: the settings.
+        linear: a model to resume, which is no longer provisional; None to begin.
 
-    >>> from giftrl.training import Settings
-    >>> online = OnlineModel(LinearModel(Settings(loss="squared", bits=4)), Columns(label="label"))
-    >>> online.learn(online.read([Body("json", b'{"label": 3, "a": 1}\\n')]))[0].predictions
-    [0.0]
-    >>> online.model.examples, online.predict([Body("json", b'{"a": 1}\\n{"a": 2}\\n')], SCORES)[0].predictions
-    (1, [3.0, 3.0])
+    Attributes:
+        linear: the model; None until a loss is chosen.
+        compiled_formats: formats of bodies (SINGLE_ROWS for single rows) whose predictions no compiler delays.
+        waiting: number of rows that wait until there are enough different labels to choose a loss.
+
+    >>> model = OnlineModel(RequestedSettings({"bits": 4}))
+    >>> model.learn([Body("json", b'{"label": "no", "a": 1}\\n')])[0].predictions
+    [None]
+    >>> model.learn([Body("json", b'{"label": "yes", "b": 1}\\n')])[0].predictions
+    ['no']
+    >>> model.linear.settings.loss, model.examples
+    ('logistic', 2)
     """
 
-    def __init__(self, model: LinearModel, columns: Columns) -> None:
-        self.model, self.columns = model, columns
+    def __init__(self, requested: RequestedSettings, linear: LinearModel | None = None) -> None:
+        self.requested = requested
         self.lock = threading.Lock()
-        self.compiled_formats: set[str] = set()  # with SINGLE_ROWS: formats whose predictions no compiler delays
+        self.linear: LinearModel | None = None
+        self.compiled_formats: set[str] = set()
+        self.waiting = 0
         self._singles: SingleRows | None = None
-        self.reset_reader()
-        self._make_asking()
+        self._bodies: list[Body] | None = None  # all that was learned, while provisional
+        self._rows = self._bytes = self._rejected = 0  # of these; lines of text count as rows
+        if linear is None and not requested.loss_undecided:
+            linear = LinearModel(requested.settings(requested.target))
+        if linear is None:
+            self._bodies = []
+        else:
+            self._begin(linear, self._reader_to_learn(linear))
+
+    @property
+    def is_provisional(self) -> bool:
+        """True while the loss may still change; bodies must then be learned one at a time."""
+        return self._bodies is not None
+
+    @property
+    def examples(self) -> int:
+        """Number of rows learned."""
+        return 0 if self.linear is None else self.linear.examples
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the model's arrays."""
-        return sum(array.nbytes for array in self.model.learner.own_state().values())
+        """Approximate memory in bytes."""
+        arrays = [] if self.linear is None else self.linear.learner.own_state().values()
+        return BYTES_BESIDE_ARRAYS + sum(array.nbytes for array in arrays)
 
-    def _make_asking(self) -> None:
+    @property
+    def left_out(self) -> int:
+        """Number of rows that could not be used and were left out."""
+        return self._rejected if self.linear is None else self.linear.rejected
+
+    def _begin(self, linear: LinearModel, reader: Reader) -> None:
+        """Learn with another model from now on, and with its reader."""
+        with self.lock:
+            self.linear, self._reader, self._singles = linear, reader, None
+            self.compiled_formats.clear()
+            self._make_asking(linear)
+
+    def _make_asking(self, linear: LinearModel) -> None:
         """Make the reader of rows to predict for."""
-        self._asking = self._reader(self.model.features)
+        self._asking = self.requested.reader(linear, linear.features)
         # Before the first labelled rows, the meaning of keys is unknown.
-        if self._singles is None and self.model.schema is not None and SingleRows.supports(self.model):
-            self._singles = SingleRows(self.model, self._asking.parser("json"))
+        if self._singles is None and linear.schema is not None and SingleRows.supports(linear):
+            self._singles = SingleRows(linear, self._asking.parser("json"))
             # The predicted label by the sign of the score.
-            self._labels = {sign: self._outputs(np.array([float(sign)]), LABEL) for sign in (-1, 0, 1)}
+            self._labels = {sign: outputs_of(linear, np.array([float(sign)])) for sign in (-1, 0, 1)}
 
-    def reset_reader(self) -> None:
-        """Make the reader of rows to learn from anew; it knows the names and columns of the model only."""
-        model = self.model
-        model.features.thaw()
-        ahead = model.features.ahead()
-        model.features.freeze()  # new names come by `learn` alone
-        self._reading = self._reader(ahead, learn=True)
+    def _reader_to_learn(self, linear: LinearModel) -> Reader:
+        """A reader of rows to learn from; it knows the names and columns of the model only."""
+        linear.features.thaw()
+        ahead = linear.features.ahead()
+        linear.features.freeze()  # new names come by learning alone
+        return self.requested.reader(linear, ahead, learn=True)
 
-    def _reader(self, features: Any, learn: bool = False) -> Reader:
-        return Reader(
-            Source("request", data=b""), features, columns=self.columns, schema=self.model.schema, on_error="skip",
-            background=False, **self.model.settings.reader_options(learn),
-        )  # fmt: skip
+    def learn(self, bodies: list[Body]) -> list[Answer]:
+        """Learn from bodies, or from none of them if one cannot be used; the same as one after the other.
 
-    def read(self, bodies: list[Body]) -> ReadBodies:
+        Args:
+            bodies: one while the model is provisional.
+
+        Raises:
+            Refused: if a body cannot be used; then nothing has changed.
+        """
+        if self._bodies is None:
+            return self._learn(self._read(bodies))
+        (body,) = bodies
+        answer = self._learn_provisionally(body)
+        self._rows += body.lines or len(answer.predictions)
+        self._bytes += len(body.data)
+        self._rejected += len(answer.rejected)
+        self._bodies.append(body)
+        if self.linear is None:
+            self.waiting += len(answer.predictions) - len(answer.rejected)
+        else:
+            self.waiting = 0
+            if self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES:
+                self._bodies = None
+        return [answer]
+
+    def _learn_provisionally(self, body: Body) -> Answer:
+        """Learn from one body, with a new model if it changes what the first rows choose."""
+        read, refusal = None, None
+        if self.linear is not None and not self._passes_power(body):
+            try:
+                read = self._read([body])
+            except Refused as problem:
+                refusal = problem
+            if read is not None and not (read.ranges[0].rejected and self._changes(body)):
+                return self._learn(read)[0]
+        try:
+            linear, reader, all_read = self._anew(body)
+        except GiftrlError as problem:
+            if refusal is not None:
+                raise refusal from None
+            if self.linear is None:
+                return self._store(body, problem)
+        else:
+            if read is None or len(all_read.ranges[-1].rejected) < len(read.ranges[0].rejected):
+                self._begin(linear, reader)
+                return self._learn(all_read)[-1]
+        return self._learn(read or self._read([body]))[0]
+
+    def _passes_power(self, body: Body) -> bool:
+        """Return True if the model is learned anew with this body."""
+        after = self._rows + body.lines
+        grown = after >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES
+        return body.format == "arrow" or after.bit_length() > self._rows.bit_length() or grown
+
+    def _target(self, body: Body) -> Target:
+        """The target that ``giftrl train`` would choose for all bodies and this one."""
+        if self.requested.labels is not None:
+            return self.requested.target
+        sources = [joined(group)[0] for group in groups_of([*(self._bodies or ()), body])]
+        return choose_target(first_labels(sources, columns=self.requested.columns).labels, self.requested.loss)
+
+    def _changes(self, body: Body) -> bool:
+        """Return True if this body changes the target."""
+        settings = cast("LinearModel", self.linear).settings
+        try:
+            return self._target(body)[:2] != (settings.loss, settings.label_values)
+        except GiftrlError:
+            return False
+
+    def _anew(self, body: Body) -> tuple[LinearModel, Reader, ReadBodies]:
+        """Make a new model, and read all bodies and this one for it; an error if it would lose one of their rows."""
+        linear = LinearModel(self.requested.settings(self._target(body)))
+        reader = self._reader_to_learn(linear)
+        read = read_bodies(
+            reader, self.requested.columns, [*(each._replace(skip=True) for each in self._bodies or ()), body]
+        )
+        if sum(len(rows.rejected) for rows in read.ranges[:-1]) != self._rejected:
+            words = "these labels contradict rows that were already learned"
+            raise Refused(422, words, "create a model with settings, such as labels")
+        return linear, reader, read
+
+    def _store(self, body: Body, problem: GiftrlError) -> Answer:
+        """Store readable rows until a loss can be chosen; refuse them if further rows cannot help."""
+        answer = readable_rows(body, self.requested.columns, accepts=lambda labels: np.ones(len(labels), bool))
+        if not isinstance(problem, TooFewLabels):
+            raise as_refused(problem)
+        if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
+            raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
+        return answer
+
+    def _read(self, bodies: list[Body]) -> ReadBodies:
         """Read bodies without learning them; refuse all of them, and change nothing, if one cannot be used."""
         names: list[str] = []
         if all(map(self._is_single, bodies)):
@@ -323,36 +434,21 @@ class OnlineModel:
             if len(rows) == len(bodies):
                 return ReadBodies([], [ONE_ROW] * len(rows), rows)
         try:
-            read = self._read(self._reading, bodies)._replace(names=names)
-            for body, its_rows in zip(bodies, read.ranges, strict=True):
-                require_usable(body, its_rows)
-        except (GiftrlError, MemoryError) as problem:
-            self.reset_reader()  # forget the names of rows that are not learned
-            raise as_refused(problem) from None
-        return read
+            return read_bodies(self._reader, self.requested.columns, bodies)._replace(names=names)
+        except Refused:  # forget the names of rows that are not learned
+            self._reader = self._reader_to_learn(cast("LinearModel", self.linear))
+            raise
 
-    def _read(self, reader: Reader, bodies: list[Body]) -> ReadBodies:
-        batches: list[tuple[Batch, News]] = []
-        ranges: list[RowRange] = []
-        for group in groups_of(bodies):
-            # The schema of JSON names a few keys; a table needs the kind of every column.
-            if group[0].format == "arrow" and not is_table_schema(reader.schema, self.columns):
-                group = [as_json(group[0])]
-            source, ends = joined(group)
-            first = len(batches)
-            batches += [(batch, reader.features.news()) for batch in reader.over(source, group[0].format)]
-            ranges += row_ranges([batch for batch, _ in batches[first:]], ends)
-        return ReadBodies(batches, ranges)
-
-    def learn(self, read: ReadBodies) -> list[Answer]:
+    def _learn(self, read: ReadBodies) -> list[Answer]:
         """Learn from bodies; the predictions are those made before each label was used."""
-        model, before = self.model, self.model.examples
+        model = cast("LinearModel", self.linear)
         if read.rows:
-            return [self._learn_row(row) for row in read.rows]
+            return [self._learn_row(model, row) for row in read.rows]
+        before = model.examples
         predictions: list[NDArray[np.float64]] = []
         for batch, news in read.batches:
             with self.lock:
-                model.schema = self._reading.schema
+                model.schema = self._reader.schema
                 model.features.thaw()
                 model.features.learn(news)
                 model.features.freeze()
@@ -366,110 +462,90 @@ class OnlineModel:
                 predictions.append(step[1])
         with self.lock:
             if self._singles is None and model.schema is not None:
-                self._make_asking()
+                self._make_asking(model)
             if self._singles is not None and read.names:
                 self._singles.add_names(list(read.names))
         scores = np.concatenate(predictions) if predictions else np.empty((0, model.settings.classes))
-        return self._answers(read.ranges, self._outputs(scores, LABEL), before, counting=True)
+        answers = divide(read.ranges, outputs_of(model, scores))
+        examples = before + np.cumsum([rows.used.sum() for rows in read.ranges])
+        return [each._replace(examples=int(count)) for each, count in zip(answers, examples, strict=True)]
 
-    def _learn_row(self, row: SingleRow) -> Answer:
+    def _learn_row(self, model: LinearModel, row: SingleRow) -> Answer:
         with self.lock:
             score = cast("SingleRows", self._singles).learn(row)
-            return Answer(self._output(score, LABEL), [], self.model.examples)
+            return Answer(self._output(model, score, LABEL), [], model.examples)
 
     def predict(self, bodies: list[Body], output: str = LABEL) -> list[Answer]:
         """Predict for rows, whose labels are not used; refuse all if one body cannot be used.
 
         Args:
-            bodies: rows.
+            bodies: rows; None is predicted for each of them while no loss is chosen.
             output: "label", the predicted label; "proba", the probability of each label; "scores", <s, x>.
         """
-        model = self.model
+        model = self.linear
+        if model is None:
+            return [readable_rows(body, self.requested.columns) for body in bodies]
         if output == PROBA and not link_of(model.learner.loss).probable:
             raise Refused(422, f"the {model.settings.loss} loss has no probabilities", "leave out proba")
         with self.lock:
+            model = cast("LinearModel", self.linear)
             try:
                 if model.schema is not None and self._asking.schema is None:
-                    self._make_asking()
-                single = [self._predict_row(body, output) for body in bodies[:1]]
+                    self._make_asking(model)
+                single = [self._predict_row(model, body, output) for body in bodies[:1]]
                 if single[0] is not None:
-                    single += [self._predict_row(body, output) for body in bodies[1:]]
+                    single += [self._predict_row(model, body, output) for body in bodies[1:]]
                     if None not in single:
                         self.compiled_formats.add(SINGLE_ROWS)
                         return cast("list[Answer]", single)
-                read = self._read(self._asking, bodies)
-            except (GiftrlError, MemoryError) as problem:
-                self._make_asking()
-                raise as_refused(problem) from None
+                read = read_bodies(self._asking, self.requested.columns, bodies)
+            except Refused:
+                self._make_asking(model)
+                raise
             scores = [scores_of(model, batch) for batch, _ in read.batches] or [np.empty((0, model.settings.classes))]
             if model.schema is None and self._asking.schema is not None:  # unlabelled rows decide nothing
-                self._make_asking()
-        for body, rows in zip(bodies, read.ranges, strict=True):
-            require_usable(body, rows)
-        self.compiled_formats.update(body.format for body in bodies)
-        return self._answers(read.ranges, self._outputs(np.concatenate(scores), output), model.examples)
+                self._make_asking(model)
+            examples = model.examples
+            self.compiled_formats.update(body.format for body in bodies)
+        answers = divide(read.ranges, outputs_of(model, np.concatenate(scores), output))
+        return [each._replace(examples=examples) for each in answers]
 
     def predict_soon(self, body: Body, output: str = LABEL) -> Answer | None:
         """Predict for a single row if that takes microseconds now; return None otherwise."""
         if SINGLE_ROWS not in self.compiled_formats or output == PROBA or not self.lock.acquire(blocking=False):
             return None
         try:
-            return self._predict_row(body, output)
+            return self._predict_row(cast("LinearModel", self.linear), body, output)
         finally:
             self.lock.release()
 
     def _is_single(self, body: Body) -> bool:
         return self._singles is not None and body.format == "json" and body.data.count(b"\n") == 1
 
-    def _predict_row(self, body: Body, output: str) -> Answer | None:
+    def _predict_row(self, model: LinearModel, body: Body, output: str) -> Answer | None:
         """Predict for a single row; return None if the reader must read it."""
         score = cast("SingleRows", self._singles).predict(body.data) if self._is_single(body) else None
-        return None if score is None else Answer(self._output(score, output), [], self.model.examples)
+        return None if score is None else Answer(self._output(model, score, output), [], model.examples)
 
-    def _output(self, score: float, output: str) -> list[Any]:
-        """:meth:`_outputs` of one score, without an array if possible."""
-        if output == LABEL and self.model.settings.class_values is not None:
+    def _output(self, model: LinearModel, score: float, output: str) -> list[Any]:
+        """:func:`outputs_of` one score, without an array if possible."""
+        if output == LABEL and model.settings.class_values is not None:
             return self._labels[(score > 0.0) - (score < 0.0)]
-        return [score] if output != PROBA else self._outputs(np.array([score]), output)
-
-    def _outputs(self, scores: NDArray[np.float64], output: str) -> list[Any]:
-        """Turn scores into an output for each row."""
-        model, settings = self.model, self.model.settings
-        if output == LABEL:
-            labels = model.decide(scores).tolist()
-            if settings.class_values is None:
-                return cast("list[Any]", labels)
-            return [int(label) if isinstance(label, float) and label.is_integer() else label for label in labels]
-        if output == SCORES and not settings.many:
-            return cast("list[Any]", scores.tolist())
-        values = model.probabilities(scores) if output == PROBA else scores
-        return [dict(zip(settings.class_names, row, strict=True)) for row in values.tolist()]
-
-    def _answers(
-        self, ranges: list[RowRange], outputs: list[Any], examples: int, counting: bool = False
-    ) -> list[Answer]:
-        """Divide outputs among bodies; ``counting`` adds the rows of each body to the number of examples."""
-        answers, begin = [], 0
-        for rows in ranges:
-            end = begin + int(rows.used.sum())
-            mine = outputs[begin:end]
-            if rows.rejected:
-                spread = np.full(len(rows.used), None, object)
-                spread[rows.used] = mine
-                mine = spread.tolist()
-            examples += end - begin if counting else 0
-            answers.append(Answer(mine, rows.rejected, examples))
-            begin = end
-        return answers
+        return [score] if output != PROBA else outputs_of(model, np.array([score]), output)
 
 
-def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
-    """Return True if a schema may name the kind of every column; one of JSON names keys of a special kind only."""
-    asked = {Kind.CATEGORY: columns.categorical, Kind.TEXT: columns.text, Kind.NUMBER: (), Kind.NUMBERS: (),
-             Kind.CATEGORIES: ()}  # fmt: skip
-    return schema is None or any(
-        kind in asked and name not in asked[kind] for name, kind in zip(schema.names, schema.kinds, strict=True)
-    )
+def outputs_of(model: LinearModel, scores: NDArray[np.float64], output: str = LABEL) -> list[Any]:
+    """Turn scores into an output for each row."""
+    settings = model.settings
+    if output == LABEL:
+        labels = model.decide(scores).tolist()
+        if settings.class_values is None:
+            return cast("list[Any]", labels)
+        return [int(label) if isinstance(label, float) and label.is_integer() else label for label in labels]
+    if output == SCORES and not settings.many:
+        return cast("list[Any]", scores.tolist())
+    values = model.probabilities(scores) if output == PROBA else scores
+    return [dict(zip(settings.class_names, row, strict=True)) for row in values.tolist()]
 
 
 def scores_of(model: LinearModel, batch: Batch) -> NDArray[np.float64]:

@@ -80,8 +80,8 @@ class Tokens(NamedTuple):
         return kind.lower() == "bearer" and (learns or (reads and need == READ))
 
     def require(self, header: str, need: str) -> None:
-        """Refuse a request that is not allowed."""
-        if not self.allow(header, need):
+        """Refuse a request that is not allowed; one that needs no token has an empty ``need``."""
+        if need and not self.allow(header, need):
             status = 403 if self.allow(header, READ) else 401
             raise Refused(status, f"this needs the token for {need}ing", "send it as Authorization: Bearer TOKEN")
 

@@ -1,10 +1,17 @@
-"""The service on a port: the socket, the server in a thread, and the signals that end it."""
+"""The service on a port: the socket, the server in a thread, the signals that end it, and compilation ahead.
+
+The first row that a model learns takes some twenty seconds if its loops must be compiled. That is once on a machine, as
+compiled loops are stored in files. :class:`WarmUp` has small models of the same settings learn and predict a few rows
+ahead of the first request.
+"""
 
 import asyncio
 import contextlib
 import errno
 import functools
 import gc
+import logging
+import queue
 import signal
 import socket
 import threading
@@ -14,17 +21,24 @@ from pathlib import Path
 from typing import Any
 
 import httptools
+import numpy as np
+import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import HANDLED_SIGNALS
 
 from giftrl import system
 from giftrl.errors import InvalidInput
-from giftrl.service.app import Service, WarmUp
+from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
+from giftrl.service.http import Service
+from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits, Tokens
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.writer import Clock
+
+log = logging.getLogger("giftrl.service")
 
 #: Seconds for which requests may finish when the service is asked to end.
 GRACE_SECONDS = 30
@@ -36,9 +50,68 @@ MAX_HEAD_BYTES = 64 << 10
 LARGE_ARRAY_BYTES = 4 << 20
 #: Models whose loops are compiled when the service starts, at most.
 MAX_WARMED_MODELS = 100
+#: Candidate labels, of which every loss accepts two, and bits of hashed names, of models that have loops compiled.
+CANDIDATE_LABELS, WARM_UP_BITS = (0.0, 1.0, -1.0, 0.5, 2.0), 4
 
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class WarmUp(threading.Thread):
+    """A thread that compiles the loops of models, one after the other.
+
+    >>> WarmUp().ready
+    True
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="compiles loops", daemon=True)
+        self._asked: set[bytes] = set()
+        self._done = 0
+        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    @property
+    def ready(self) -> bool:
+        """True if nothing is left to be compiled."""
+        return self._done == len(self._asked)
+
+    def ask(self, given: dict[str, Any]) -> None:
+        """Have loops compiled for models of these settings, unless that was asked before."""
+        key = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+        if key not in self._asked:
+            self._asked.add(key)
+            self._queue.put(given)
+
+    def run(self) -> None:
+        """Compile loops until the process ends."""
+        while True:
+            given = self._queue.get()
+            try:
+                compile_loops(given)
+            except Exception as problem:  # a request meets it again, and is told
+                log.warning("loops for %.200r could not be compiled: %s", given, problem)
+            self._done += 1
+
+
+def compile_loops(given: dict[str, Any]) -> None:
+    """Learn and predict a few rows with a small model of some settings.
+
+    >>> compile_loops({"loss": "squared"})
+    """
+    requested = RequestedSettings(given if given.get("dictionary") else given | {"bits": WARM_UP_BITS})
+    labels: Any = requested.labels
+    if labels is None and requested.loss_undecided:
+        labels = [0, 1]
+    elif labels is None:
+        accepted = requested.settings(requested.target).accepts(np.array(CANDIDATE_LABELS))
+        labels = [label for label, good in zip(CANDIDATE_LABELS, accepted, strict=True) if good]
+    lines = [orjson.dumps({"label": label, "a": 1.5, "b": "x"}) + b"\n" for label in labels[:2]]
+    model = OnlineModel(requested)
+    for data in (b"".join(lines), lines[0], lines[0]):  # the last as a single row
+        model.learn([Body("json", data, skip=True)])
+    row = b'{"a": 1.5}\n'
+    for data in (2 * row, row):
+        model.predict([Body("json", data)])
 
 
 class HeadGuard(asyncio.Protocol):
@@ -140,7 +213,7 @@ def running(
     service = Service(folder, tokens, host, warm_up)
     protocol: Any = functools.partial(HeadGuard, folder.limits.seconds)
     config = uvicorn.Config(
-        service.app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
+        service, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
         http=protocol, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE_SECONDS,
         limit_concurrency=MAX_CONNECTIONS, proxy_headers=False,
     )  # fmt: skip

@@ -4,6 +4,8 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,22 +28,6 @@ MAX_REJECTED, MAX_DURATIONS = 20, 1_000
 MAX_CERTIFY_SECONDS = 10.0
 #: Upper ends of the bins of the histogram, in seconds.
 BIN_ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-#: The metrics: kind and help text.
-METRICS = {
-    "giftrl_requests_total": ("counter", "Requests by endpoint and status."),
-    "giftrl_request_seconds": ("histogram", "Seconds from the head of a request to the end of its answer."),
-    "giftrl_models_open": ("gauge", "Models in memory."),
-    "giftrl_examples": ("gauge", "Examples that a model has learned."),
-    "giftrl_average_loss": ("gauge", "Mean loss of predictions made before each label was used."),
-    "giftrl_queue": ("gauge", "Requests that wait for the writer of a model."),
-    "giftrl_rows_total": ("counter", "Rows learned since the model was opened."),
-    "giftrl_commits_total": ("counter", "Commits since the model was opened; requests may share one."),
-    "giftrl_learning_seconds_total": ("counter", "Seconds spent learning."),
-    "giftrl_commit_seconds_total": ("counter", "Seconds spent waiting for the disk."),
-    "giftrl_follow_errors_total": ("counter", "Failures of learning from a followed source."),
-    "giftrl_follow_failing": ("gauge", "1 while learning from a followed source fails."),
-    "giftrl_memory_bytes": ("gauge", "Approximate memory of a model."),
-}
 
 
 class ModelStats:
@@ -104,12 +90,32 @@ class ModelStats:
         }
 
 
+#: Metrics of each open model, with their kinds, help texts and values; None if a model has no value yet.
+MODEL_METRICS: dict[str, tuple[str, str, Callable[["Writer"], float | None]]] = {
+    "giftrl_examples": ("gauge", "Examples that a model has learned.", lambda writer: writer.model.examples),
+    "giftrl_average_loss": (
+        "gauge", "Mean loss of predictions made before each label was used.",
+        lambda writer: None if writer.model.linear is None else writer.model.linear.average_loss,
+    ),
+    "giftrl_queue": ("gauge", "Requests that wait for the writer of a model.", lambda writer: writer.waiting),
+    "giftrl_rows_total": ("counter", "Rows learned since the model was opened.", lambda writer: writer.stats.rows),
+    "giftrl_commits_total": (
+        "counter", "Commits since the model was opened; requests may share one.", lambda writer: writer.stats.commits
+    ),
+    "giftrl_learning_seconds_total": ("counter", "Seconds spent learning.", lambda writer: writer.stats.learning),
+    "giftrl_commit_seconds_total": (
+        "counter", "Seconds spent waiting for the disk.", lambda writer: writer.stats.syncs
+    ),
+    "giftrl_memory_bytes": ("gauge", "Approximate memory of a model.", lambda writer: writer.model.nbytes),
+}  # fmt: skip
+
+
 class RequestStats:
     """Counts and durations of requests.
 
     >>> stats = RequestStats()
     >>> stats.add("predict", 200, 0.004)
-    >>> stats.lines("giftrl_requests_total")
+    >>> stats.samples()[0]
     ['giftrl_requests_total{endpoint="predict",status="200"} 1']
     """
 
@@ -127,61 +133,50 @@ class RequestStats:
         bins[bisect_left(BIN_ENDS, seconds)] += 1
         self._sums[endpoint] += seconds
 
-    def lines(self, name: str) -> list[str]:
-        """The lines of a metric about requests."""
-        if name == "giftrl_requests_total":
-            return [
-                f'{name}{{endpoint="{endpoint}",status="{status}"}} {count}'
-                for (endpoint, status), count in sorted(self._counts.items())
-            ]
-        lines = []
+    def samples(self) -> tuple[list[str], list[str]]:
+        """The lines of both metrics about requests."""
+        counts = [
+            f'giftrl_requests_total{{endpoint="{endpoint}",status="{status}"}} {count}'
+            for (endpoint, status), count in sorted(self._counts.items())
+        ]
+        name, seconds = "giftrl_request_seconds", []
         for endpoint, bins in sorted(self._bins.items()):
-            total = 0
-            for end, count in zip([*map(str, BIN_ENDS), "+Inf"], bins, strict=True):
-                total += count
-                lines.append(f'{name}_bucket{{endpoint="{endpoint}",le="{end}"}} {total}')
-            lines.append(f'{name}_sum{{endpoint="{endpoint}"}} {self._sums[endpoint]:.6f}')
-            lines.append(f'{name}_count{{endpoint="{endpoint}"}} {total}')
-        return lines
+            for end, total in zip([*map(str, BIN_ENDS), "+Inf"], accumulate(bins), strict=True):
+                seconds.append(f'{name}_bucket{{endpoint="{endpoint}",le="{end}"}} {total}')
+            seconds.append(f'{name}_sum{{endpoint="{endpoint}"}} {self._sums[endpoint]:.6f}')
+            seconds.append(f'{name}_count{{endpoint="{endpoint}"}} {total}')
+        return counts, seconds
 
 
 def prometheus(folder: "Folder", requests: RequestStats) -> str:
     """All metrics of a service, in the text format of Prometheus."""
-    lines: dict[str, list[str]] = {name: [] for name in METRICS}
-    for name in ("giftrl_requests_total", "giftrl_request_seconds"):
-        lines[name] = requests.lines(name)
-    writers = dict(folder.writers)
-    lines["giftrl_models_open"].append(f"giftrl_models_open {len(writers)}")
-    for name, writer in sorted(writers.items()):
-        model, stats = writer.model, writer.stats
-        values: dict[str, float] = {
-            "examples": model.examples,
-            "queue": writer.waiting,
-            "rows_total": stats.rows,
-            "commits_total": stats.commits,
-            "learning_seconds_total": stats.learning,
-            "commit_seconds_total": stats.syncs,
-            "memory_bytes": model.nbytes,
-        }
-        if model.online is not None:
-            values["average_loss"] = model.online.model.average_loss
-        for key, value in values.items():
-            lines[f"giftrl_{key}"].append(f'giftrl_{key}{{model="{name}"}} {value:.9g}')
-    for name, followed in sorted(folder.followed.items()):
-        failing = int(followed.problem is not None)
-        for key, count in (("follow_errors_total", followed.errors), ("follow_failing", failing)):
-            lines[f"giftrl_{key}"].append(f'giftrl_{key}{{model="{name}"}} {count}')
-    text = [
-        "\n".join([f"# HELP {name} {words}", f"# TYPE {name} {kind}", *lines[name]])
-        for name, (kind, words) in METRICS.items()
-        if lines[name]
-    ]
+    text: list[str] = []
+
+    def add(name: str, kind: str, words: str, lines: list[str]) -> None:
+        if lines:
+            text.extend([f"# HELP {name} {words}", f"# TYPE {name} {kind}", *lines])
+
+    def add_each(name: str, kind: str, words: str, values: Mapping[str, float]) -> None:
+        add(name, kind, words, [f'{name}{{model="{model}"}} {value:.9g}' for model, value in sorted(values.items())])
+
+    counts, seconds = requests.samples()
+    writers, followed = dict(folder.writers), dict(folder.followed)
+    add("giftrl_requests_total", "counter", "Requests by endpoint and status.", counts)
+    add("giftrl_request_seconds", "histogram", "Seconds from the head of a request to the end of its answer.", seconds)
+    add("giftrl_models_open", "gauge", "Models in memory.", [f"giftrl_models_open {len(writers)}"])
+    for name, (kind, words, value) in MODEL_METRICS.items():
+        values = {model: value(writer) for model, writer in writers.items()}
+        add_each(name, kind, words, {model: number for model, number in values.items() if number is not None})
+    errors = {model: each.errors for model, each in followed.items()}
+    add_each("giftrl_follow_errors_total", "counter", "Failures of learning from a followed source.", errors)
+    failing = {model: each.problem is not None for model, each in followed.items()}
+    add_each("giftrl_follow_failing", "gauge", "1 while learning from a followed source fails.", failing)
     return "\n".join(text) + "\n"
 
 
 def brief(writer: "Writer") -> dict[str, Any]:
     """Counts, the loss and the base learners of a model, as the page gets them every second."""
-    model, stats, online = writer.model, writer.stats, writer.model.online
+    model, stats, linear = writer.model, writer.stats, writer.model.linear
     parts: dict[str, Any] = {
         "examples": model.examples,
         "waiting": model.waiting,
@@ -197,10 +192,9 @@ def brief(writer: "Writer") -> dict[str, Any]:
         "left_out": model.left_out,
         "latencies": stats.latencies(),
     }
-    if online is None:
+    if linear is None:
         return parts
-    linear = online.model
-    with online.lock:
+    with model.lock:
         parts["average_loss"] = linear.average_loss
         if isinstance(linear.learner, Mixture):
             weight = linear.weight if linear.weight > 0.0 else 1.0
@@ -218,14 +212,13 @@ def details(writer: "Writer", seconds: float = 0.0) -> dict[str, Any]:
         writer: of the model.
         seconds: to search for a better lower bound on the loss of other models, in a copy of the model.
     """
-    parts: dict[str, Any] = brief(writer)
-    parts |= {"settings": writer.model.requested.given, "young": writer.model.is_provisional}
-    online = writer.model.online
-    if online is None:
+    parts, model = brief(writer), writer.model
+    parts |= {"settings": model.requested.given, "young": model.is_provisional}
+    if model.linear is None:
         return parts
     if seconds <= 0.0:
-        with online.lock:
-            summary = summary_of(online.model)
+        with model.lock:
+            summary = summary_of(model.linear)
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "copy.giftrl")

@@ -30,6 +30,7 @@ VERSION = 1
 CHECKPOINT_PAGES = 1_000
 #: Bytes of the write-ahead log when it is moved, about: a page and 24 bytes more each.
 FULL_LOG_BYTES = CHECKPOINT_PAGES * 4_120
+DISK_ERRORS = sqlite3.Error, OSError
 
 
 class Answered(NamedTuple):
@@ -39,22 +40,14 @@ class Answered(NamedTuple):
     answer: bytes
 
 
-DISK_ERRORS = sqlite3.Error, OSError
-
-
-def disk_refusal() -> Refused:
-    """The answer while the disk fails."""
-    words = "the disk does not take anything now, and nothing was learned"
-    return Refused(503, words, "try again later", retry_after=5)
-
-
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
     """Turn errors of SQLite and of the system into an answer."""
     try:
         yield
     except DISK_ERRORS:
-        raise disk_refusal() from None
+        words = "the disk does not take anything now, and nothing was learned"
+        raise Refused(503, words, "try again later", retry_after=5) from None
 
 
 class ModelStore:
@@ -75,25 +68,21 @@ class ModelStore:
     def __init__(self, path: Path, sync: bool = True) -> None:
         self.path = path
         self._open = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
+        self._run = self._open.execute
         try:
-            self._begin(sync)
+            self._run("PRAGMA journal_mode=WAL").fetchall()
+            self._run(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
+            self._run(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
+            version = self._number("PRAGMA user_version")
+            if version > VERSION:
+                rule = "was written by a later version of giftrl"
+                raise ModelFileError(path, rule, "install that version, or a later one")
+            self._open.executescript(SCHEMA)
+            if version < VERSION:
+                self._run(f"PRAGMA user_version={VERSION}")
         except BaseException:
             self.close()
             raise
-
-    def _begin(self, sync: bool) -> None:
-        self._run = self._open.execute
-        self._run("PRAGMA journal_mode=WAL").fetchall()
-        self._run(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
-        self._run(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
-        version = int(self._run("PRAGMA user_version").fetchone()[0])
-        if version > VERSION:
-            raise ModelFileError(
-                self.path, "was written by a later version of giftrl", "install that version, or a later one"
-            )
-        self._open.executescript(SCHEMA)
-        if version < VERSION:
-            self._run(f"PRAGMA user_version={VERSION}")
 
     def close(self) -> None:
         """Close the file."""
@@ -116,17 +105,19 @@ class ModelStore:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything written inside to the disk, or nothing if anything fails; a failing disk is an answer."""
-        try:
-            self._run("BEGIN IMMEDIATE")
-            yield
-            self._run("COMMIT")
-        except BaseException as problem:
-            if self._open.in_transaction:
-                with contextlib.suppress(sqlite3.Error):
-                    self._run("ROLLBACK")
-            if isinstance(problem, DISK_ERRORS):
-                raise disk_refusal() from None
-            raise
+        with disk_errors():
+            try:
+                self._run("BEGIN IMMEDIATE")
+                yield
+                self._run("COMMIT")
+            except BaseException:
+                if self._open.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._run("ROLLBACK")
+                raise
+
+    def _number(self, query: str, *given: object) -> int:
+        return int(self._run(query, given).fetchone()[0])
 
     def fact(self, name: str) -> str | None:
         """Return a value by its name, if there is one."""
@@ -149,8 +140,7 @@ class ModelStore:
 
     def log_bytes(self, after: int) -> int:
         """Number of bytes of rows in the log after a number."""
-        total = "SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?"
-        return int(self._run(total, (after,)).fetchone()[0])
+        return self._number("SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?", after)
 
     def cut(self, until: int, most: int = -1) -> bool:
         """Delete the log up to a number, which a model file has; return True when all of it is deleted.
@@ -186,7 +176,7 @@ class ModelStore:
 
     def count_remembered(self) -> int:
         """Number of rows that wait for their labels."""
-        return int(self._run("SELECT count(*) FROM remembered WHERE length(row) > 0").fetchone()[0])
+        return self._number("SELECT count(*) FROM remembered WHERE length(row) > 0")
 
     def forget(self, now: float) -> None:
         """Delete what has expired."""

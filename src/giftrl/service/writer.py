@@ -15,16 +15,26 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from giftrl.errors import GiftrlError, ModelFileError, Refused
-from giftrl.service.bodies import Answer, Body, as_refused, describe_rejected
-from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.bodies import (
+    Answer,
+    Body,
+    as_refused,
+    encode,
+    labels_of,
+    require_unlabelled,
+    unlabelled_rows,
+    with_label,
+)  # fmt: skip
+from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
+from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.stats import ModelStats
 from giftrl.service.store import Answered, ModelStore, disk_errors
 from giftrl.training.model import LinearModel
@@ -32,14 +42,12 @@ from giftrl.training.model import LinearModel
 #: Kinds of jobs.
 LEARN, LABEL, REMEMBER, NOTE, SAVE, CLOSE = "learn", "label", "remember", "note", "save", "close"
 NO_ROWS = Body("json", b"")
-#: The model file in the folder of a model.
-SNAPSHOT = "model.giftrl"
+#: The files in the folder of a model: the model file, and the log since then.
+SNAPSHOT, LOG_NAME = "model.giftrl", "log.db"
 #: Jobs, and bytes of them, that share a commit at most.
 MAX_COMMIT_JOBS, MAX_COMMIT_BYTES = 512, 16 << 20
-#: Bodies of the log that are learned at once when a model is opened.
-MAX_RECOVERED_TOGETHER = 64
-#: Bodies of the log that are deleted with one commit.
-MAX_CUT_BODIES = 64
+#: Bodies of the log that are learned at once when a model is opened, and deleted with one commit, at most.
+MAX_RECOVERED_TOGETHER, MAX_CUT_BODIES = 64, 64
 #: Seconds between two searches for expired answers and predictions.
 SWEEP_SECONDS = 60.0
 #: Commits after which a model counts as busy.
@@ -106,7 +114,7 @@ class Job:
         return hashlib.sha256(head + self.body.data).digest()
 
 
-def recover(folder: Path, store: ModelStore) -> tuple[ProvisionalModel, int, int]:
+def recover(folder: Path, store: ModelStore) -> tuple[OnlineModel, int, int]:
     """Make the model as it was after the last body of its log, by learning that log again, bit for bit.
 
     Returns:
@@ -118,29 +126,16 @@ def recover(folder: Path, store: ModelStore) -> tuple[ProvisionalModel, int, int
         if not isinstance(more.get("log"), int):
             raise ModelFileError(path, "does not say where its log begins", "restore the folder from a copy")
         saved = more["log"]
-    model, last = ProvisionalModel(RequestedSettings(orjson.loads(store.fact("settings") or "{}")), linear), saved
+    model, last = OnlineModel(RequestedSettings(orjson.loads(store.fact("settings") or "{}")), linear), saved
     bodies: list[Body] = []
     for last, body in store.bodies(saved):  # noqa: B007
         bodies.append(body)
-        if len(bodies) == MAX_RECOVERED_TOGETHER:
-            _relearn(model, bodies)
+        if model.is_provisional or len(bodies) == MAX_RECOVERED_TOGETHER:
+            model.learn(bodies)
             bodies = []
-    _relearn(model, bodies)
+    if bodies:
+        model.learn(bodies)
     return model, last, saved
-
-
-def _relearn(model: ProvisionalModel, bodies: list[Body]) -> None:
-    while bodies:
-        some = bodies[: model.together(bodies)]
-        try:
-            model.learn(some)
-        except Refused:
-            # A label that made a provisional model be learned anew came alone, and so it must now.
-            if len(some) == 1:
-                raise
-            for body in some:
-                model.learn([body])
-        bodies = bodies[len(some) :]
 
 
 class Writer(threading.Thread):
@@ -152,32 +147,35 @@ class Writer(threading.Thread):
         clock: of the service.
     """
 
+    model: OnlineModel
+    stats: ModelStats
+
     def __init__(self, folder: Path, limits: Limits, clock: Clock) -> None:
         super().__init__(name=f"writer of {folder.name}", daemon=True)
         self.folder, self.limits, self.clock = folder, limits, clock
+        self.used = 0.0  # when a request last asked for the model
         self._queue: deque[Job] = deque()
         self._filled = threading.Condition()
         self._closing = False
-        self.store = ModelStore(folder / "log.db", limits.sync)
+        self._cut = False  # True when the log is cut up to the model file
+        self._snapshot_at = limits.log  # bytes of the log
+        self._swept = -SWEEP_SECONDS
+        self.stats = ModelStats()
+        self.store = ModelStore(folder / LOG_NAME, limits.sync)
         try:
-            self._open()
+            clock.reached(float(self.store.fact("now") or 0.0))
+            self._recover()
+            self.stats.resume(self.store.fact(CURVE), self.model.examples)
         except BaseException:
             self.store.close()
             raise
 
-    def _open(self) -> None:
-        """Read the model file and the log."""
-        self.clock.reached(float(self.store.fact("now") or 0.0))
+    def _recover(self) -> None:
+        """Make the model, and the counts of its log, from what the disk has."""
         self.model, self._last, self._saved = recover(self.folder, self.store)
-        self.stats = ModelStats()
-        self.stats.resume(self.store.fact(CURVE), self.model.examples)
-        self._cut = False  # True when the log is cut up to the model file
         self._log_bytes = self.store.log_bytes(self._saved)
-        self._snapshot_at = self.limits.log
         self._remembered = self.store.count_remembered()
-        self._swept = -SWEEP_SECONDS
-        self._ahead = False  # True while the model in memory may be ahead of the disk
-        self._failing = False  # True if the disk refused the last commit
+        self._failed = False  # True after a failed commit; the model may be ahead of the disk
 
     def submit(self, job: Job, *, always: bool = False) -> Job:
         """Queue a job from any thread; refused if too many wait, unless it is to be queued ``always``."""
@@ -229,8 +227,6 @@ class Writer(threading.Thread):
                 if not job.answer.done():  # otherwise the request was given up
                     jobs.append(job)
                     size += len(job.body.data)
-                if job.kind == CLOSE:
-                    break
         return jobs
 
     def _work(self, jobs: list[Job]) -> None:
@@ -244,19 +240,16 @@ class Writer(threading.Thread):
                 return
             answers = [problem if isinstance(problem, Exception) else RuntimeError()] * len(jobs)
         deliver(jobs, answers)
-        if self._log_bytes >= self._snapshot_at and not self._ahead:
+        if self._log_bytes >= self._snapshot_at and not self._failed:
             self.snapshot()
 
     def _commit(self, jobs: list[Job]) -> list[Any]:
         """Carry out jobs, and return their answers when all effects are on disk."""
-        if self._failing:  # before anything is learned that could not be kept
-            with self.store.transaction():
+        if self._failed:
+            with self.store.transaction():  # before anything is learned that could not be kept
                 self.store.set_fact("now", str(self.clock.now()))
-            self._failing = False
-        if self._ahead:
             with disk_errors():
-                self._go_back()
-        before = self._last, self._log_bytes, self._remembered
+                self._recover()
         begun = learned = time.perf_counter()
         try:
             with self.store.transaction():
@@ -264,25 +257,16 @@ class Writer(threading.Thread):
                 answers = self._carry_out(jobs)
                 learned = time.perf_counter()
         except BaseException as problem:
-            self._last, self._log_bytes, self._remembered = before
-            self._failing = isinstance(problem, Refused) and problem.status == 503
-            if self._ahead:
-                with contextlib.suppress(Exception):  # nothing is learned until it succeeds
-                    self._go_back()
+            with contextlib.suppress(Exception):  # otherwise before the next commit
+                self._recover()
+            self._failed = True
             if isinstance(problem, GiftrlError):
                 raise as_refused(problem) from None
             raise
-        self._ahead = False
-        online = self.model.online
-        self.stats.committed(None if online is None else online.model, learned - begun, time.perf_counter() - learned)
+        self.stats.committed(self.model.linear, learned - begun, time.perf_counter() - learned)
         if self.stats.commits == BUSY_COMMITS:
             self.store.make_room()
         return answers
-
-    def _go_back(self) -> None:
-        """Make the model again from what the disk has."""
-        self.model, self._last, self._saved = recover(self.folder, self.store)
-        self._ahead = False
 
     def _sweep(self) -> None:
         """Delete some of the log that the model file has, and now and then what has expired."""
@@ -298,40 +282,23 @@ class Writer(threading.Thread):
     def _carry_out(self, jobs: list[Job]) -> list[Any]:
         """Carry out jobs in order, without a commit; a refusal is an answer."""
         answers: list[Any] = []
-        while jobs:
-            count = 1
-            if len(jobs) > 1 and jobs[0].kind == LEARN:
-                count = self.model.together([job.body for job in takewhile(lambda job: job.kind == LEARN, jobs)])
-            some, jobs = jobs[:count], jobs[count:]
-            if count > 1:
+        for kind, group in groupby(jobs, lambda job: job.kind):
+            some = list(group)
+            if kind == LEARN and len(some) > 1 and not self.model.is_provisional:
                 with contextlib.suppress(Refused):  # one job is refused below
-                    answers += self._learn_together(some)
+                    answers += self._learn(some)
                     continue
-            for job in some:
-                try:
-                    answers.append((job.key and self._known(job)) or self._one(job))
-                except Refused as refusal:
-                    if refusal.status == 503:
-                        raise
-                    self.stats.reject(refusal.more.get("rows", []))
-                    answers.append(refusal)
+            answers += map(self._one, some)
         return answers
 
     def _one(self, job: Job) -> Any:
-        if job.kind == LEARN:
-            return self._encoded(job, self._learn([job], [job.body])[0])
+        """Carry out one job."""
         others = {LABEL: self._label, REMEMBER: self._remember, NOTE: self._note, SAVE: self._save}
-        return others[job.kind](job)
-
-    def _learn_together(self, jobs: list[Job]) -> list[bytes]:
-        """Learn from several requests at once."""
-        known = [self._known(job) for job in jobs]
-        new = [job for job, answer in zip(jobs, known, strict=True) if answer is None]
-        keys = [job.key for job in new if job.key is not None]
-        if len(set(keys)) < len(keys):
-            raise Refused(409, "a key is there twice", "look at one request after the other")
-        learned = iter(self._learn(new, [job.body for job in new]) if new else ())
-        return [answer or self._encoded(job, next(learned)) for job, answer in zip(jobs, known, strict=True)]
+        try:
+            return self._learn([job])[0] if job.kind == LEARN else self._known(job) or others[job.kind](job)
+        except Refused as refusal:
+            self.stats.reject(refusal.more.get("rows", []))
+            return refusal
 
     def _known(self, job: Job) -> bytes | None:
         """Return the answer that an earlier request with the same key got."""
@@ -340,17 +307,25 @@ class Writer(threading.Thread):
             raise Refused(422, "this Idempotency-Key was used for another request", "use a new key for each request")
         return None if earlier is None else earlier.answer
 
-    def _learn(self, jobs: list[Job], bodies: list[Body]) -> list[Answer]:
-        """Learn from the bodies of jobs, and write them to the log with the facts of the jobs."""
-        self._ahead = True
+    def _learn(self, jobs: list[Job]) -> list[bytes]:
+        """Learn from requests; all of them are refused if one cannot be used."""
+        known = [self._known(job) for job in jobs]
+        new = [job for job, answer in zip(jobs, known, strict=True) if answer is None]
+        keys = [job.key for job in new if job.key is not None]
+        if len(set(keys)) < len(keys):
+            raise Refused(409, "a key is there twice", "look at one request after the other")
+        learned = iter(self._learn_bodies([job.body for job in new]) if new else ())
+        for job in new:
+            self._note(job)
+        return [answer or self._encoded(job, next(learned)) for job, answer in zip(jobs, known, strict=True)]
+
+    def _learn_bodies(self, bodies: list[Body]) -> list[Answer]:
+        """Learn from bodies, and write them to the log."""
         answers = self.model.learn(bodies)
         for body in bodies:
             self._last += 1
             self.store.add(self._last, body)
             self._log_bytes += len(body.data)
-        for job in jobs:
-            for name, value in job.facts.items():
-                self.store.set_fact(name, value)
         self.stats.learned(answers)
         return answers
 
@@ -360,8 +335,7 @@ class Writer(threading.Thread):
             more["waiting"] = self.model.waiting
         encoded = encode(answer, **more)
         if job.key is not None:
-            expires = self.clock.now() + self.limits.keys
-            self.store.set_answer(job.key, Answered(job.digest, encoded), expires)
+            self.store.set_answer(job.key, Answered(job.digest, encoded), self.clock.now() + self.limits.keys)
         return encoded
 
     def _label(self, job: Job) -> bytes:
@@ -370,7 +344,7 @@ class Writer(threading.Thread):
         rows = {name: self.store.remembered(name, self.clock.now()) for name in labels}
         require_unlabelled(rows)
         lines = [with_label(rows[name] or b"", label) + b"\n" for name, label in labels.items()]
-        (answer,) = self._learn([job], [Body("json", b"".join(lines))])
+        (answer,) = self._learn_bodies([Body("json", b"".join(lines))])
         for name in rows:
             self.store.set_labelled(name)
         self._remembered -= len(rows)
@@ -382,7 +356,7 @@ class Writer(threading.Thread):
         if self._remembered + len(rows) > self.limits.remembered:
             words = f"{self.limits.remembered} predictions wait for their labels already"
             raise Refused(429, words, "label them, or wait until they expire", retry_after=60)
-        answer = self.model.predict(job.body._replace(skip=False), job.output)
+        (answer,) = self.model.predict([job.body._replace(skip=False)], job.output)
         names = [uuid.uuid4().hex for _ in rows]
         expires = self.clock.now() + self.limits.remember
         for name, row in zip(names, rows, strict=True):
@@ -398,10 +372,10 @@ class Writer(threading.Thread):
 
     def _save(self, job: Job) -> Any:
         """Write the model as ``giftrl train`` would."""
-        if self.model.online is None:
+        if self.model.linear is None:
             raise Refused(409, "the model has learned nothing yet", "send rows with two different labels first")
         try:
-            self.model.online.model.save(job.path)
+            self.model.linear.save(job.path)
         except ModelFileError:
             raise Refused(503, "the model file cannot be written now", "try again later", retry_after=5) from None
         except GiftrlError as problem:
@@ -410,16 +384,16 @@ class Writer(threading.Thread):
 
     def snapshot(self) -> None:
         """Write the model file, so that the log can be cut; if that fails, the log stays, and it is tried again."""
-        if self.model.online is None or self.model.is_provisional:
+        if self.model.linear is None or self.model.is_provisional:
             return
         self._snapshot_at = self._log_bytes + self.limits.log
         with contextlib.suppress(GiftrlError, OSError):
-            self.model.online.model.save(self.folder / SNAPSHOT, {"log": self._last})
+            self.model.linear.save(self.folder / SNAPSHOT, {"log": self._last})
             self._saved, self._cut = self._last, False  # later commits cut the log piece by piece
             self._log_bytes, self._snapshot_at = 0, self.limits.log
 
     def _close(self, job: Job) -> None:
-        if self._log_bytes and not self._ahead:
+        if self._log_bytes and not self._failed:
             self.snapshot()
         with contextlib.suppress(Exception):
             with self.store.transaction():
@@ -431,113 +405,23 @@ class Writer(threading.Thread):
 
 def deliver(jobs: Sequence[Job], answers: Sequence[Any]) -> None:
     """Answer jobs from the thread of a writer, with one call of each event loop; an exception is an answer too."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop | None, list[tuple[Any, Any]]] = {}
     for job, answer in zip(jobs, answers, strict=True):
-        if isinstance(job.answer, asyncio.Future):
-            by_loop.setdefault(job.answer.get_loop(), []).append((job.answer, answer))
-        else:
-            _set(job.answer, answer)
+        loop = job.answer.get_loop() if isinstance(job.answer, asyncio.Future) else None
+        by_loop.setdefault(loop, []).append((job.answer, answer))
     for loop, results in by_loop.items():
+        if loop is None:
+            set_results(results)
+            continue
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
-            loop.call_soon_threadsafe(_set_all, results)
+            loop.call_soon_threadsafe(set_results, results)
 
 
-def _set_all(results: "list[tuple[asyncio.Future[Any], Any]]") -> None:
+def set_results(results: Sequence[tuple[Any, Any]]) -> None:
+    """Set the results of futures, but of those that were given up."""
     for future, answer in results:
-        if not future.done():  # otherwise the request was given up
-            _set(future, answer)
-
-
-def _set(future: "Future[Any] | asyncio.Future[Any]", answer: Any) -> None:
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
-
-
-def encode(answer: Answer, **more: Any) -> bytes:
-    """Encode an answer as JSON.
-
-    >>> encode(Answer([1, None], [], 7))
-    b'{"predictions":[1,null],"examples":7}'
-    """
-    parts: dict[str, Any] = {"predictions": answer.predictions, "examples": answer.examples, **more}
-    if answer.rejected:
-        parts["rejected"] = describe_rejected(answer.rejected)
-    return orjson.dumps(parts)
-
-
-def with_label(row: bytes, label: Any) -> bytes:
-    """Add the label to a remembered row.
-
-    >>> with_label(b'{"a":1}', "yes")
-    b'{"a":1,"label":"yes"}'
-    """
-    return orjson.dumps(orjson.loads(row) | {"label": label})
-
-
-def json_lines(body: Body) -> list[tuple[int, Any]]:
-    """Return the number and the JSON value of each line that is not blank; None for a line that is no JSON."""
-    values = []
-    for number, line in enumerate(body.data.splitlines(), 1):
-        if line.strip():
-            try:
-                values.append((number, orjson.loads(line)))
-            except orjson.JSONDecodeError:
-                values.append((number, None))
-    return values
-
-
-def labels_of(body: Body) -> dict[str, Any]:
-    """Return the labels by id in a body of lines such as ``{"id": "...", "label": 1}``."""
-    form = 'send {"id": "...", "label": 1}'
-    if body.format != "json":
-        raise Refused(415, "labels come in JSON", form)
-    labels: dict[str, Any] = {}
-    for number, given in json_lines(body):
-        if not isinstance(given, dict) or set(given) != {"id", "label"} or not isinstance(given["id"], str):
-            raise Refused(422, f"line {number} is not an id and a label", form)
-        if given["label"] is None or isinstance(given["label"], (dict, list)):
-            raise Refused(422, f"the label in line {number} is neither a number nor a text", form)
-        if given["id"] in labels:
-            raise Refused(422, "an id is there twice", "send each id once")
-        labels[given["id"]] = given["label"]
-    return labels
-
-
-def unlabelled_rows(body: Body) -> list[bytes]:
-    """Return the rows of a body in JSON, as they are to be remembered."""
-    if body.format != "json":
-        raise Refused(415, f"rows in {body.format} cannot be remembered", "send them in JSON")
-    rows = json_lines(body)
-    for number, row in rows:
-        if not isinstance(row, dict):
-            raise Refused(422, f"row {number} is no JSON object", 'send one object a line, such as {"age": 33}')
-        if "label" in row:
-            raise Refused(422, f"row {number} has its label already", "send it to learn, or leave out the label")
-    return [orjson.dumps(row) for _, row in rows]
-
-
-def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
-    """Refuse labels unless every prediction waits for its label; the answer lists those that do not.
-
-    Args:
-        rows: the remembered rows by id; None for an unknown id, and empty for one that has its label.
-
-    >>> require_unlabelled({"x": b"", "y": b"{}"})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    giftrl.errors.Refused: the prediction 'x' has its label already, and no label of this request was learned; ...
-    """
-
-    def named(names: list[str]) -> str:
-        return f"prediction {names[0]!r:.60}" + f", and {len(names) - 1} more," * (len(names) > 1)
-
-    unknown = [name for name, row in rows.items() if row is None]
-    if unknown:
-        remedy = "label a prediction within its time, by the id that it was given"
-        raise Refused(404, f"no {named(unknown)} is remembered", remedy)
-    labelled = [name for name, row in rows.items() if not row]
-    if labelled:
-        words = f"the {named(labelled)} has its label already, and no label of this request was learned"
-        remedy = "send the other ids alone; to repeat a request, use its Idempotency-Key again"
-        raise Refused(409, words, remedy, labelled=labelled)
+        if not future.done():
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
