@@ -232,7 +232,7 @@ def test_examples_a_second_are_those_of_this_run(tmp_path):
         trainer.run(watch)
     shown = giftrl("train", *sources, "--model", tmp_path / "m.giftrl", "--resume").stderr.decode()
     assert "continuing after 60 examples" in shown and "100 examples, 30 features" in shown
-    assert re.search(r"^40 examples learnt since going on in \d", shown, re.MULTILINE)
+    assert re.search(r"^40 examples learned since going on in \d", shown, re.MULTILINE)
     giftrl("train", *sources, "--model", tmp_path / "whole.giftrl", "--quiet")
     assert (tmp_path / "m.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()
 

@@ -45,7 +45,7 @@ def test_the_losses_of_several_passes_are_told_apart(tmp_path, learner):
     parts = re.search(r"The certificate counts .*, so its average loss \((.*?)\) is that of (.*) together\.", said)
     numbers = [float(each) for each in re.findall(r"\(([0-9.]+)\)", parts[2])]
     assert float(parts[1]) == certified and numbers[0] == pytest.approx(first, rel=1e-3) and first != certified
-    # Every tenth row is held out, and learnt last; a mixture counts no row twice.
+    # Every tenth row is held out, and learned last; a mixture counts no row twice.
     rows = [ROWS * 0.9, ROWS * 0.9, ROWS * 0.1] if learner else [ROWS * 0.9, ROWS * 0.1]
     assert ("later passes" in parts[2]) == bool(learner)
     assert np.average(numbers, weights=rows) == pytest.approx(certified, rel=2e-3)
@@ -59,7 +59,7 @@ def test_the_losses_of_several_passes_are_told_apart(tmp_path, learner):
     assert abs(float(paid) - float(best)) == pytest.approx(float(gap), abs=1e-9)
     assert parts[0] in html.unescape(page.read_text())
     assert parts[0] in " ".join(giftrl("inspect", tmp_path / "m", "--certificate-seconds", 0.2).stdout.decode().split())
-    assert re.search(rf"^{2 * round(ROWS * 0.9) + round(ROWS * 0.1)} examples learnt in 2 passes in ", said, re.M)
+    assert re.search(rf"^{2 * round(ROWS * 0.9) + round(ROWS * 0.1)} examples learned in 2 passes in ", said, re.M)
 
 
 def test_one_pass_has_one_loss(tmp_path):
@@ -77,7 +77,7 @@ def test_tiles_of_a_run_that_goes_on_say_where_they_begin(tmp_path):
     train(write_table(tmp_path / "a.csv"), "--beta", "3", "--model", tmp_path / "m")
     page = tmp_path / "b.html"
     said = train(write_table(tmp_path / "b.csv", seed=1), "--from", tmp_path / "m", "--report", page)
-    assert re.search(rf"^{ROWS} examples learnt since going on in ", said, re.MULTILINE)
+    assert re.search(rf"^{ROWS} examples learned since going on in ", said, re.MULTILINE)
     found = tiles(page.read_text())
     assert found["average loss"][1] == "logistic loss, since example 1"
     assert found["accuracy"][1].startswith(f"since example {ROWS + 1}; ")

@@ -257,7 +257,7 @@ VOWPAL_WABBIT_OPTIONS = {
     "--sgd": "--beta 1 --update linear",
     "--ftrl": "--beta 1 --regularizer adagrad --update linear",
     "--coin": "not needed: coin betting is one of the experts of the default",
-    "--bfgs": "not there: data are learnt from row by row",
+    "--bfgs": "not there: data are learned from row by row",
     "--l1": "--beta 1 --regularizer elastic_net --set l1=NUMBER",
     "--l2": "--beta 1 --regularizer elastic_net --set l2=NUMBER",
     "-c": "giftrl convert FILE FILE.arrow, once",

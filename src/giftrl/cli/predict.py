@@ -17,7 +17,7 @@ from giftrl.files import Output
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
 @click.option("--proba", is_flag=True, help="Print the probability of each label, under a line with the labels.")
 @click.option("--scores", "as_scores", is_flag=True, help="Print scores in place of labels.")
-@click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learnt from.")
+@click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learned from.")
 @click.option(
     "--audit", is_flag=True, help="Print a block for each row: its features by name, and what each adds to the score."
 )

@@ -365,7 +365,7 @@ class TrainingRun:
         rate = f"{seconds:.1f} s ({learned / max(seconds, 1e-9):,.0f} a second, start-up included)"
         scope = f" in {counted(passes['done'], 'pass', 'passes')}" if passes else ""
         scope = " since going on" if self.learned_before else scope
-        lines = [counts_of(summary), f"{counted(learned, 'example')}{' learnt' if scope else ''}{scope} in {rate}"]
+        lines = [counts_of(summary), f"{counted(learned, 'example')}{' learned' if scope else ''}{scope} in {rate}"]
         if "workers" in summary:
             lines.append(_threads_in_words(**summary["workers"]))
         lines += _skipped(summary["rejected"])
@@ -439,7 +439,7 @@ def _threads_in_words(threads: int, merges: int, merging: float, together: float
     '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
     """
     if merges == 0:
-        return f"{threads} workers: too few rows to share, so one of them learnt all"
+        return f"{threads} workers: too few rows to share, so one of them learned all"
     times = f"{together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
     return f"{threads} workers: {times}"
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import CSR, Rows, slice_rows
+from giftrl.compiled.rows import CSR, Rows
 from giftrl.config import Labels, Predictor, freeze
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Learner, Mixture
@@ -36,10 +36,7 @@ SCALE_OR_AUTO = ("scale the features or the weights, or use ", Given("beta", "au
 
 
 class LaterPassCounts(NamedTuple):
-    """Counts beyond the first pass: of later passes, and of held-out rows, which are learned after the last pass.
-
-    A learner with a fixed beta counts rows of later passes as new ones; a mixture does not.
-    """
+    """Counts of later passes, and of held-out rows, which are learned after the last pass."""
 
     examples: int = 0  # of later passes
     weight: float = 0.0
@@ -57,9 +54,9 @@ class LinearModel:
     Attributes:
         learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` if beta is "auto".
         features: how names become coordinates.
-        schema: what the columns of tables are for, once a table was read.
+        schema: the kinds of the columns of tables, once a table was read.
         examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
-        repeated: counts over rows of later passes.
+        repeated: counts over rows of later passes, which a learner with a fixed beta counts as new ones.
         team: the threads that learn, while there are several.
 
     >>> model = LinearModel(Settings(loss="squared", bits=4, dtype="float64"))
@@ -112,7 +109,7 @@ class LinearModel:
 
     @property
     def certified_weight(self) -> float:
-        """The weight of the rows that the certificate is about; that of a single learner counts later passes too."""
+        """The weight of the rows in the certificate; without a mixture, it counts later passes too."""
         return self.weight if isinstance(self.learner, Mixture) else self.weight + self.repeated.weight
 
     @property
@@ -121,14 +118,10 @@ class LinearModel:
         return self.learner.certificate
 
     def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
-        """Learn from a batch, in pieces that end when the number of examples is a power of two.
+        """Learn from a batch, in pieces of at most ``most`` rows that end if the number of examples is a power of two.
 
-        Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
-        stream gives the same model, bit by bit, but for teams.
-
-        Args:
-            batch: rows with labels.
-            most: how many rows a piece has at most.
+        Yields the end of each piece in the batch, and its predictions. Any split of a stream gives the same model, bit
+        by bit, except for teams.
         """
         first = 0
         while first < len(batch):
@@ -143,17 +136,18 @@ class LinearModel:
             first = last
 
     def _learn_rows(self, batch: Batch, part: slice) -> Array:
-        """Let the learner learn from rows of a batch."""
+        """Learn from a part of a batch, and return the predictions made before."""
         learner: Any = self.learner if self.team is None else self.team
         if len(batch.indices):
             needed = int(batch.indices.max()) + 1
             if needed > learner.dimension:  # by half as much again, so that growing costs little in all
                 learner.grow(max(needed, learner.dimension * 3 // 2))
-        rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
+        rows = as_rows(batch)._replace(indptr=batch.indptr[part.start : part.stop + 1])
+        given = rows, self.settings.mapped(batch.labels[part]), batch.weights[part]
         try:
             if batch.bases[part].any():
-                return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
-            predictions: Array = learner.learn_rows(rows, labels, batch.weights[part])
+                return learn_with_bases(learner, *given, batch.bases[part])
+            predictions: Array = learner.learn_rows(*given)
             return predictions
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
@@ -170,9 +164,7 @@ class LinearModel:
         return float(sums[-1])
 
     def learn_row(self, row: OneRow, label: float) -> float:
-        """Learn from one row of weight 1, as :meth:`learn` does from a batch of it; return the prediction before that.
-
-        The model must have one score.
+        """Learn from one row of weight 1, and return the prediction before that; for a model of one score.
 
         Args:
             row: the entries, the constant included, in a buffer of the learner; all within its dimension.
@@ -230,8 +222,8 @@ class LinearModel:
     def freeze(self, clip: bool = False) -> Predictor:
         """The predictor of the model as it is now.
 
-        With ``clip``, or if that has proved to pay, a mixture keeps predictions of real labels within the range of
-        those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
+        With ``clip``, or if that has paid so far, a mixture keeps predictions of real labels within the range of those
+        that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
@@ -240,13 +232,7 @@ class LinearModel:
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
-        """:meth:`scores` for few rows: no more weights are computed than they ask for.
-
-        Args:
-            batch: rows.
-            learner: takes the place of the model's.
-            clip: as for :meth:`freeze`.
-        """
+        """:meth:`scores` for few rows, from the weights of their features alone; ``learner`` replaces the model's."""
         learner = self.learner if learner is None else learner
         features, places = np.unique(batch.indices, return_inverse=True)
         known = features[features < learner.dimension]  # those beyond come last, and count nothing
@@ -256,11 +242,7 @@ class LinearModel:
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
         """<s, x> and its base for each row, a column for each class if the loss has a score for each.
 
-        Features that were never seen count nothing.
-
-        Args:
-            batch: rows.
-            predictor: what :meth:`freeze` gave, which saves that work for each of many batches.
+        Features that were never seen have the weight 0. ``predictor`` is from :meth:`freeze`, for many batches.
         """
         scores = (predictor or self.freeze()).scores(as_rows(batch))
         scores = scores if self.settings.many else scores[:, 0]
@@ -284,10 +266,7 @@ class LinearModel:
     def save(
         self, path: str | os.PathLike[str], more: dict[str, Any] | None = None, extra: dict[str, Any] | None = None
     ) -> None:
-        """Write the model; ``more`` is kept with it, and the arrays ``extra``.
-
-        An error, and nothing is written, if it could not be loaded.
-        """
+        """Write the model, with the values ``more`` and the arrays ``extra``; an error if it could not be loaded."""
         if not self.learner.sound:
             rule = f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples"
             raise Overflowed([f"{rule}, so it is not written; ", *SCALE_OR_AUTO])
@@ -295,24 +274,17 @@ class LinearModel:
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
         arrays |= {f"extra.{name}": array for name, array in (extra or {}).items()}
-        header: dict[str, Any] = {
-            "kind": KIND,
-            "settings": self.settings.state(),
-            "features": kind,
-            "schema": None if self.schema is None else self.schema.state(),
-            "examples": self.examples,
-            "nonzeros": self.nonzeros,
-            "weight": self.weight,
-            "rejected": self.rejected,
-            "more": more or {},
-        }
-        if any(self.repeated):
-            header["repeated"] = list(self.repeated)
+        schema = None if self.schema is None else self.schema.state()
+        header = {
+            "kind": KIND, "settings": self.settings.state(), "features": kind, "schema": schema,
+            "examples": self.examples, "nonzeros": self.nonzeros, "weight": self.weight, "rejected": self.rejected,
+            "more": more or {}, **({"repeated": list(self.repeated)} if any(self.repeated) else {}),
+        }  # fmt: skip
         save(path, arrays, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> tuple["LinearModel", dict[str, Any]]:
-        """A saved model, and what was kept with it; arrays under the name "extra"."""
+        """A saved model, and the values that were saved with it; arrays are under the name "extra"."""
         arrays, header = load(path)
         if header.get("kind") != KIND:
             raise ModelFileError(path, f"holds a model of another kind, {header.get('kind')!r}", "give a linear model")
@@ -354,24 +326,14 @@ THETA_AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
-    """An array with a row for each feature; beside it in the file, which features those are; and others like it.
-
-    No row of these others is written to unless one of the first is.
-    """
+    """An array with a row for each feature, the name of its features in the file, and others with the same features."""
     if isinstance(learner, Engine):
         return "coordinates", "coordinates.seen", ()
     return "features.x", "features.seen", ("features.record", "features.theta", LATER_CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
-    """The state of a learner of which this many features are in use; features that were never seen are left out.
-
-    >>> from giftrl.mixtures import MixtureLearner
-    >>> learner = MixtureLearner(1000, "squared", compiled=False)
-    >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
-    >>> pack(learner, 1000)["features.seen"].tolist()
-    [0, 1]
-    """
+    """The state of a learner of which this many features are in use; features that were never seen are left out."""
     state = learner.state()
     name, seen, others = _names(learner)
     kept = NonzeroRows.of(state[name][: max(1, dimension)])
@@ -392,14 +354,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The state that :func:`pack` was given, for ``learner.restore``.
-
-    >>> from giftrl.mixtures import MixtureLearner
-    >>> learner = MixtureLearner(1000, "squared", compiled=False)
-    >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
-    >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
-    (1000, 16)
-    """
+    """The state that :func:`pack` was given, for ``learner.restore``."""
     state = arrays_of_now(learner, arrays)
     name, seen, others = _names(learner)
     where = state.pop(seen)
@@ -419,20 +374,8 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
 def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
     """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
 
-    If phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the learner
-    must use a label for nothing but the loss, unlike a mixture with real labels.
-
-    Args:
-        learner: of one score.
-        rows, labels, weights: as for ``learner.learn_rows``.
-        bases: of the rows.
-
-    >>> from giftrl.compiled.rows import CSR
-    >>> from giftrl.kernels import LinearLearner
-    >>> one = CSR(np.ones(1), np.zeros(1, np.int32), np.array([0, 1]), 1)
-    >>> learner = LinearLearner(1, "squared", compiled=False)
-    >>> learn_with_bases(learner, one, np.array([5.0]), np.ones(1), np.array([3.0])).tolist(), learner.x.tolist()
-    ([3.0], [1.0])
+    If phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the learner,
+    which has one score, must use a label for nothing but the loss, unlike a mixture with real labels.
     """
     loss: Any = learner.loss
     if residual(loss):

@@ -43,10 +43,9 @@ class MultiPass:
     def __init__(self, model: LinearModel, interval: int) -> None:
         self.model = model
         self.fraction = 1.0 / interval if interval else 0.0
-        self.rows = 0
+        self.rows = self._row = 0  # held out, and read in this pass
         self.passes = EarlyStopping([model.learner], self._validate if interval else None)
         self._held: list[Batch] = []
-        self._row = 0  # of the pass
         self._repeated: list[LaterPassCounts] = []  # after each pass
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:

@@ -27,8 +27,8 @@ def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
 
     Args:
         batch: the rows.
-        answers: for each row a number or a label, or several.
-        between: what stands between them.
+        answers: one number or label for each row, or several.
+        between: the separator.
 
     >>> from giftrl.streams.batch import Position
     >>> from giftrl.streams.names.hashing import Hashing
@@ -48,28 +48,12 @@ def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
 
 
 class Evaluation:
-    """The mean loss of a model's predictions, by weight, over the rows whose labels the loss accepts.
-
-    Args:
-        model: whose predictions they are.
-
-    >>> from giftrl.streams.names.hashing import Hashing
-    >>> from giftrl.streams.batch import Position
-    >>> from giftrl.streams.text.libsvm import LibsvmText
-    >>> from giftrl.training import Settings
-    >>> evaluation = Evaluation(LinearModel(Settings(loss="squared", bits=4)))
-    >>> rows = LibsvmText(Hashing(4), compiled=False).parse(b"3 1:1\\n5 2:1\\n", "a", Position())
-    >>> evaluation.add(rows, np.array([2.0, 2.0]))
-    >>> evaluation.rows, evaluation.average_loss
-    (2, 2.5)
-    """
+    """The mean loss of a model's predictions, by weight, over the rows whose labels the loss accepts."""
 
     def __init__(self, model: LinearModel) -> None:
         self.model = model
-        self.rows = 0
-        self.strange = 0  # rows whose label the loss does not accept
-        self.weight = 0.0
-        self.loss_sum = 0.0
+        self.rows = self.strange = 0  # labels that the loss accepts, and others
+        self.weight = self.loss_sum = 0.0
 
     def add(self, batch: Batch, scores: NDArray[np.float64]) -> None:
         """Add rows and their scores; rows without a label that the loss accepts do not count."""
@@ -95,31 +79,12 @@ AUDIT_COLUMNS = ("feature", "coordinate", "value", "weight", "contribution")
 
 
 class Audit:
-    """Blocks of text, one for each row.
+    """Blocks of text that explain predictions, one for each row, read with ``features``.
 
     A block has the place and the tag of its row; a line for each feature, with the columns :data:`AUDIT_COLUMNS`
     between tabs, the largest contributions first; the base of the row, if it has one; the score, which is the sum of
-    all contributions; and the prediction. With several classes, weights and contributions are those of the predicted
-    class. A contribution is the value times the weight. Names on one coordinate are one feature, shown by the first.
-
-    Args:
-        model: a model that no longer learns.
-
-    Attributes:
-        features: what to read the rows with.
-
-    >>> from giftrl.streams.batch import Position
-    >>> from giftrl.streams.text.vw import VwText
-    >>> from giftrl.training import Settings
-    >>> audit = Audit(LinearModel(Settings(bits=4)))
-    >>> batch = VwText(audit.features, compiled=False).parse(b"1 |user age:30\\n", "a.vw", Position())
-    >>> print(next(audit.blocks(batch, np.zeros(1))).expandtabs(12))
-    a.vw:1
-    feature     coordinate  value       weight      contribution
-    user^age    6           30          0           0
-    score       0
-    prediction  0
-    <BLANKLINE>
+    all contributions; and the prediction. A contribution is the value times the weight. With several classes, weights
+    and contributions are those of the predicted class. Names on one coordinate are one feature, shown by the first.
     """
 
     def __init__(self, model: LinearModel) -> None:
@@ -133,10 +98,7 @@ class Audit:
         self._named: dict[int, tuple[str, float]] = {}
 
     def blocks(self, batch: Batch, answers: NDArray[Any]) -> Iterator[str]:
-        """The block of each row of a batch; ``answers`` are their predictions, as they are printed without an audit.
-
-        The batch was read with :attr:`features`. A row that was skipped has a block with the prediction nan.
-        """
+        """The block of each row of a batch with its prediction; nan for a row that was skipped."""
         skipped = [(each.line, f"{batch.source}:{each.line}\nprediction\tnan\n") for each in batch.rejected]
         for row, line in enumerate(batch.lines.tolist()):
             while skipped and skipped[0][0] < line:

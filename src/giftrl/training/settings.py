@@ -99,16 +99,13 @@ class Settings(Recipe):
                 raise UnknownName(kind.kind, part, kind)
         super().__post_init__()
         given = self.label_values or ()
-        alike = all(isinstance(each, str) and each for each in given) or not any(
-            isinstance(each, str) for each in given
-        )
+        names = [isinstance(label, str) and label != "" for label in given]
+        alike = all(names) or not any(isinstance(label, str) for label in given)
         require(alike, "label_values", given, "must be numbers only, or names only", "try (0, 1), or ('no', 'yes')")
         if self.many:
-            rule, remedy = (
-                f"must be the different labels of all classes for {self.loss}",
-                ("try ", Given("label_values", (0, 1, 2))),
-            )
-            require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
+            rule, example = f"must be the different labels of all classes for {self.loss}", (0, 1, 2)
+            different = len(set(given)) == len(given) >= 2
+            require(different, "label_values", self.label_values, rule, ("try ", Given("label_values", example)))
         elif self.label_values is not None:
             two = len(given) == 2 and given[0] != given[1]
             require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO_LABELS)
@@ -127,7 +124,7 @@ class Settings(Recipe):
 
     @cached_property
     def label_names(self) -> LabelNames | None:
-        """The reader of labels that are names; None if labels are numbers."""
+        """The parser of labels that are names; None if labels are numbers."""
         named = self.label_values is not None and isinstance(self.label_values[0], str)
         return LabelNames(self.class_names) if named else None
 
@@ -174,11 +171,9 @@ class Settings(Recipe):
         return f"a label of the {self.loss} loss: {labels(self.parts.loss)}"
 
     def hints(self, label: str, can_add: bool = True) -> list[Hint]:
-        """Arguments that deal with a row whose label is not accepted.
+        """Arguments that deal with a row whose label is not accepted, or is missing (empty).
 
-        Args:
-            label: that label; empty for a row without one.
-            can_add: if labels can still be chosen, as before the first row is learned.
+        ``can_add`` is true while labels can be chosen, before the first row is learned.
 
         >>> [str(hint.given) for hint in Settings(label_values=("no", "yes")).hints("maybe")]
         ["label_values=['no', 'yes', 'maybe']", "on_error='skip'"]
@@ -198,9 +193,7 @@ class Settings(Recipe):
     def reader_options(self, learn: bool = False, can_add: bool = False) -> dict[str, Any]:
         """The arguments of :class:`giftrl.streams.Reader` that these settings decide.
 
-        Args:
-            learn: to refuse rows whose labels the loss does not accept.
-            can_add: as for :meth:`hints`.
+        With ``learn``, rows whose labels the loss does not accept are refused, with the :meth:`hints`.
         """
         options: dict[str, Any] = {
             "interactions": self.interactions, "ngrams": self.ngrams, "normalize": self.normalize,
@@ -235,26 +228,20 @@ class Settings(Recipe):
 
     def state(self) -> dict[str, Any]:
         """The settings as JSON takes them; with a number for beta, as versions before "auto" wrote and read them."""
-        state = asdict(self)
-        if not self.auto:
-            del state["preset"]
-        state["parameters"] = dict(self.parameters)
-        state["interactions"] = [list(each) for each in self.interactions]
-        # What a file of version 1 lacks is written only if it is used, so that versions before can read the file.
-        if self.witness_nonzeros is None:
-            del state["witness_nonzeros"]
-        if not self.ngrams:
-            del state["ngrams"]
-        else:
-            state["ngrams"] = [list(each) for each in self.ngrams]
-        state["label_values"] = None if self.label_values is None else list(self.label_values)
-        return state
+        state = asdict(self) | {
+            "parameters": dict(self.parameters),
+            "interactions": list(map(list, self.interactions)),
+            "ngrams": list(map(list, self.ngrams)),
+            "label_values": None if self.label_values is None else list(self.label_values),
+        }
+        # Settings that version 1 lacks are written only if they are used, so that it can read the file.
+        written = {"preset": self.auto, "witness_nonzeros": self.witness_nonzeros is not None, "ngrams": self.ngrams}
+        return {name: value for name, value in state.items() if written.get(name, True)}
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> "Settings":
         """The settings that a state was taken from."""
-        known = {each.name for each in fields(cls)}
-        strange = sorted(set(state) - known)
+        strange = sorted(set(state) - {field.name for field in fields(cls)})
         if strange:
             remedy = "use the version of giftrl that wrote the model"
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
@@ -271,8 +258,7 @@ class Settings(Recipe):
         >>> [str(each) for each in Settings(loss="hinge").differences(Settings(loss="logistic"))]
         ["loss='logistic', now 'hinge'"]
         """
-        names = [field.name for field in fields(self)]
-        pairs = [(name, getattr(before, name), getattr(self, name)) for name in names]
+        pairs = [(field.name, getattr(before, field.name), getattr(self, field.name)) for field in fields(self)]
         return [Given(name, value, now) for name, value, now in pairs if value != now]
 
 
@@ -297,26 +283,13 @@ class Target(NamedTuple):
 
 
 def look(
-    sources: Any,
-    loss: str,
-    label_values: LabelValues | None,
-    *,
-    format: str | None,  # noqa: A002
-    columns: Columns,
-    schema: Schema | None = None,
-    on_error: str = "stop",
-    **_: Any,
-) -> tuple[Target, dict[str, Stream]]:
-    """Choose the target of a run by what is given, and by the first rows if that is not enough.
+    sources: Any, loss: str, label_values: LabelValues | None, *, format: str | None,  # noqa: A002
+    columns: Columns, schema: Schema | None = None, on_error: str = "stop", **_: Any,
+) -> tuple[Target, dict[str, Stream]]:  # fmt: skip
+    """Choose a target by the loss and the labels of all classes, and by the first rows if these are not given.
 
-    Args:
-        sources: of rows, as for :class:`giftrl.streams.Reader`.
-        loss: a name, or "auto".
-        label_values: the labels of all classes, or None.
-        format, columns, schema, on_error: as for :class:`giftrl.streams.Reader`.
-
-    Returns:
-        the target, and what the reader needs of sources that cannot be opened again.
+    The keyword arguments are those of :class:`giftrl.streams.Reader`. Also returns the streams of sources that cannot
+    be opened again, for the reader.
     """
     if label_values is not None:
         return target_of(label_values, loss), {}
@@ -339,23 +312,15 @@ def look(
 
 
 def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
-    automatic = loss == AUTO
-    rule = (
-        "cannot be chosen, as the first rows have no label"
-        if automatic
-        else "needs labels, and the first rows have none"
-    )
     columns = f" ({listed(map(repr, names))})" if names else ""
-    remedy = ("name the column of labels with ", Given("label"), columns, ", or choose a loss" if automatic else "")
-    return TooFewLabels("loss", loss, rule, remedy)
+    rule, more = "needs labels, and the first rows have none", ""
+    if loss == AUTO:
+        rule, more = "cannot be chosen, as the first rows have no label", ", or choose a loss"
+    return TooFewLabels("loss", loss, rule, ("name the column of labels with ", Given("label"), columns, more))
 
 
 def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
-    """The settings that the first rows choose if these are given.
-
-    >>> chosen_by_rows("auto", None), chosen_by_rows("hinge", None), chosen_by_rows("squared", None)
-    (('loss', 'label_values'), ('label_values',), ())
-    """
+    """The names of the settings that the first rows choose."""
     if label_values is not None:
         return ("loss",) if loss == AUTO else ()
     return ("loss", "label_values") if loss == AUTO else ("label_values",) if needs_labels(loss) else ()
@@ -369,11 +334,7 @@ def placeholder_target(loss: str, label_values: LabelValues | None) -> Target:
 
 
 def needs_labels(loss: str) -> bool:
-    """True if a loss is one of classes.
-
-    >>> needs_labels("hinge"), needs_labels("softmax"), needs_labels("squared")
-    (True, True, False)
-    """
+    """True if a loss is one of classes."""
     return loss in MULTICLASS or (loss in EVERY and takes_signs(EVERY.member(loss, "slope"), only=True))
 
 
@@ -416,7 +377,7 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
 
 
 def distinct(labels: Sequence[str]) -> LabelValues:
-    """The different labels among some, sorted; numbers if nine out of ten are, and else all as names.
+    """The different labels, sorted: numbers if nine out of ten are, and else all as names.
 
     A few whole numbers beyond 2^53 are names, too, as float64 would have several of them as one.
 
@@ -431,11 +392,7 @@ def distinct(labels: Sequence[str]) -> LabelValues:
 
 
 def names_where_text(labels: Sequence[str]) -> LabelNames | None:
-    """The names of labelsif these are text, and few enough for classes.
-
-    >>> names_where_text(["yes", "no", "no"]).names, names_where_text(["1", "0"])
-    (('no', 'yes'), None)
-    """
+    """The names of labels if these are text, and few enough for classes."""
     values = distinct(labels)
     named = bool(values) and isinstance(values[0], str) and not _too_many(values, len(labels))
     return LabelNames(names_of(values)) if named else None
@@ -447,11 +404,7 @@ def _too_many(values: LabelValues, rows: int) -> bool:
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
-    """The target if the labels of all classes are given.
-
-    >>> target_of(("no", "yes", "maybe"), "auto").loss
-    'softmax'
-    """
+    """The target if the labels of all classes are given."""
     return Target(loss, label_values) if loss != AUTO else _classes_target(label_values, "--labels")
 
 
@@ -462,11 +415,8 @@ def _automatic(values: LabelValues, rows: int) -> Target:
         return _classes_target(SIGNS, _first(rows))._replace(label_values=None)
     text = isinstance(values[0], str)
     whole = not text and all(float(value).is_integer() for value in values)
-    if (
-        not text
-        and len(values) > 2
-        and not (whole and len(values) <= MAX_NUMBER_CLASSES and rows >= ROWS_EACH * len(values))
-    ):
+    few = len(values) <= MAX_NUMBER_CLASSES and rows >= ROWS_EACH * len(values)
+    if not text and len(values) > 2 and not (whole and few):
         low, *_, high = names_of(values)
         words = f"labels: numbers from {low} to {high} in {_first(rows)}; so the loss is squared"
         return Target("squared", None, f"{words}. --loss chooses another")
@@ -488,10 +438,9 @@ def _classes_target(values: LabelValues, where: str) -> Target:
 def _require_several(values: LabelValues, rows: int, loss: str) -> None:
     if len(values) >= 2:
         return
-    given = names_of(values)
-    if not given:
+    if not values:
         raise _no_label(loss)
-    rule = f"needs two labels, and in {_first(rows)} there is only {given[0]}"
+    rule = f"needs two labels, and in {_first(rows)} there is only {names_of(values)[0]}"
     remedy: list[str | Given] = ["name all labels, such as ", Given("label_values", ("no", "yes"))]
     if loss == AUTO and not isinstance(values[0], str):
         remedy += [", or ", Given("loss", "squared"), " for numbers"]
@@ -507,7 +456,7 @@ def _first(rows: int) -> str:
 
 
 def _noting_alike(target: Target) -> Target:
-    """The target, with a word about names that differ in case or in blanks around them, if there are any."""
+    """The target, with a note about names that differ only in case or in blanks around them."""
     alike: dict[str, list[str]] = {}
     for name in names_of(target.label_values):
         alike.setdefault(name.strip().casefold(), []).append(name if name == name.strip() else repr(name))

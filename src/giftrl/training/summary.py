@@ -16,11 +16,9 @@ CERTIFIED_SCALES = (1.0, 10.0)
 
 
 def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
-    """Lower bounds for models up to the size of this one, and up to ten times it; none without stored examples.
+    """Lower bounds for models up to the size of this one, and up to ten times it, searched for so many seconds.
 
-    Args:
-        certificate: of a model.
-        seconds: how long to look for better bounds.
+    There are none without stored examples.
     """
     if certificate.evidence is None:
         return []
@@ -30,21 +28,17 @@ def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
 def certified_in_words(model: LinearModel) -> str:
     """The reason why the average loss of the certificate is not that of the first pass; empty if they are the same.
 
-    The certificate is about all that the learner was taught: the first pass, later ones unless it is a mixture, and the
-    rows held out, which it learns last. The first pass alone meets new rows without those held out.
-
-    >>> from giftrl.training import Settings
-    >>> certified_in_words(LinearModel(Settings(bits=4)))
-    ''
+    The certificate counts the first pass, later ones unless the learner is a mixture, and the held-out rows, which are
+    learned last.
     """
     now, weight = model.repeated, model.certified_weight
     each = "every row once"
     parts = [f"the first pass ({model.average_loss:.4g})"]
     if now.weight > 0.0 and not isinstance(model.learner, Mixture):
-        each = "each row as often as it was learnt"
+        each = "each row as often as it was learned"
         parts.append(f"later passes ({now.loss / now.weight:.4g})")
     if now.late_weight > 0.0:
-        parts.append(f"the rows held out, which were learnt last ({now.late_loss / now.late_weight:.4g})")
+        parts.append(f"the rows held out, which were learned last ({now.late_loss / now.late_weight:.4g})")
     if len(parts) == 1:
         return ""
     counted = f"The certificate counts {each}, so its average loss ({model.certificate.loss_sum / weight:.4g})"
@@ -52,20 +46,15 @@ def certified_in_words(model: LinearModel) -> str:
 
 
 def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[BestLoss] = ()) -> dict[str, Any]:
-    """Counts, the progressive loss, what the learner is like, what it proves, and its settings.
+    """Counts, the progressive loss, the state of the learner, the certificate and the settings of a model.
 
-    A mixture has ``experts``: the name of each, its share of the prediction, and the average loss that it has alone.
-    Other learners have ``lambda``.
+    A mixture has ``experts``: the name of each, its share of the prediction, and its own average loss. Other learners
+    have ``lambda``.
 
     Args:
         model: before, during or after training.
         radii: the norms of the models that are certified against; none for the norm of the model itself.
-        best: what is proved about models by their size, from :func:`best_losses`.
-
-    >>> from giftrl.training import Settings
-    >>> summary = summary_of(LinearModel(Settings(beta=1.0, bits=4)), [1.0])
-    >>> summary["examples"], summary["lambda"], summary["certificate"]["radius"]["1"]["regret_bound"]
-    (0, 1.0, 0.0)
+        best: from :func:`best_losses`.
     """
     certificate, learner = model.certificate, model.learner
     bounds = {
@@ -78,7 +67,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     summary: dict[str, Any] = {
         "examples": model.examples,
         # A converted file does not say which names were on a coordinate: count those that were learned from.
-        "features": model.features.report().used or _learnt_from(model),
+        "features": model.features.report().used or _learned_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
         "rejected": model.rejected,
@@ -97,7 +86,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
             "delta_sum": certificate.delta_sum,
             "radius": bounds,
             "best_loss": {
-                f"{each.scale:g}": asdict(each) | {"average": each.average, "regret": each.regret} for each in best
+                f"{bound.scale:g}": asdict(bound) | {"average": bound.average, "regret": bound.regret} for bound in best
             },
         },
         "schema": None if model.schema is None else model.schema.state(),
@@ -105,7 +94,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     }
 
 
-def _learnt_from(model: LinearModel) -> int:
+def _learned_from(model: LinearModel) -> int:
     """The number of features with a theta that is not 0, the constant left out."""
     theta = np.asarray(model.learner.theta)
     used = np.asarray(theta.reshape(len(theta), -1).any(axis=1))
@@ -127,17 +116,7 @@ class Weight(NamedTuple):
 
 
 def largest_weights(model: LinearModel, top: int, units: NDArray[np.float64] | None = None) -> list[Weight]:
-    """The weights of largest absolute value, the largest first, without those that are 0.
-
-    Args:
-        model: whose weights they are.
-        top: how many of them.
-        units: what to multiply the weight of each feature by before they are compared; None for 1.
-
-    >>> from giftrl.training import Settings
-    >>> largest_weights(LinearModel(Settings(bits=4)), 5)
-    []
-    """
+    """The ``top`` weights of largest absolute value times ``units`` of their features, without those that are 0."""
     weights, classes = model.learner.x, model.settings.classes
     sizes = np.abs(weights) if units is None else np.abs(weights) * units.reshape(-1, *[1] * (weights.ndim - 1))
     found = []

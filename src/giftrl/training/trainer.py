@@ -71,44 +71,32 @@ def columns_state(columns: Columns) -> dict[str, Any]:
 
 
 def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str | Given]:
-    """The differences from what a checkpoint says under a name; those of columns one by one.
-
-    >>> [str(each) for each in differences("workers", 3, {"workers": 2})]
-    ['workers=2, now 3']
-    """
+    """The differences from the values of a checkpoint under a name; those of columns one by one."""
     if name == "passes" and "done" in before:  # of which checkpoints of a cluster have only the latter
         return ["a run with --cluster, now without"]
     if name not in before or before[name] == value:
         return []
     if isinstance(value, dict) and isinstance(before[name], dict):
         return [part for key in value for part in differences(key, value[key], before[name])]
-    if name == "sources":
-        return _other_sources(before[name], value)
+    if name == "sources" and any(isinstance(source, list) for source in (*before[name], *value)):
+        return _other_shards(before[name], value)
     return [Given(name, before[name], value)]
 
 
 def without_cluster(before: Mapping[str, Any]) -> list[str | Given]:
-    """The difference of a run with a cluster from the checkpoint of one without; nothing if it had one.
-
-    >>> without_cluster({"passes": 1}), without_cluster({"done": [False]})
-    (['a run without --cluster, now with it'], [])
-    """
+    """The difference of a run with a cluster from the checkpoint of one without; nothing if it had one."""
     return ["a run without --cluster, now with it"] if "passes" in before else []
 
 
-def _other_sources(before: Any, now: Any) -> list[str | Given]:
-    """The differences of sources: of their names, or of the sizes that checkpoints of a cluster know."""
-    sized = [all(isinstance(source, (list, tuple)) for source in sources) for sources in (before, now)]
-    if sized[0] != sized[1]:  # only one run had a cluster, which another difference says
-        return []
-    if not sized[0] or [name for name, _ in before] != [name for name, _ in now]:
-        names = [[source[0] if sized[0] else source for source in sources] for sources in (before, now)]
+def _other_shards(before: Any, now: Any) -> list[str | Given]:
+    """The differences of sources with their sizes, which checkpoints of a cluster know."""
+    if not all(isinstance(source, list) for source in (*before, *now)):
+        return []  # only one run had a cluster, which another difference says
+    names = [[name for name, _ in sources] for sources in (before, now)]
+    if names[0] != names[1]:
         return [Given("sources", *names)]
-    return [
-        f"{name} of {size:,} bytes, now of {other:,}"
-        for (name, size), (_, other) in zip(before, now, strict=True)
-        if size != other
-    ]
+    sizes = zip(before, now, strict=True)
+    return [f"{name} of {size:,} bytes, now of {other:,}" for (name, size), (_, other) in sizes if size != other]
 
 
 def require_same_run(path: Path, different: Sequence[str | Given], what: str = "settings") -> None:
@@ -129,15 +117,15 @@ def unsound_checkpoint(path: Path) -> Iterator[None]:
 
 def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str, Any]) -> None:
     """Cut files that are written row by row to their content at the checkpoint; the rest is written once more."""
-    places = {}
+    places = []
     for name, path in growing.items():
         written = more.get(name)
         if not isinstance(written, list) or len(written) != 2:
             problem = f"does not say what was written to the file of {name}"
             raise ModelFileError(checkpoint, problem, "delete it to start anew")
-        places[path] = find_written(name, path, checkpoint, written), int(written[0])
-    for path, (place, size) in places.items():
-        go_back(place, path, checkpoint, size)
+        places.append((find_written(name, path, checkpoint, written), path, checkpoint, int(written[0])))
+    for place in places:
+        go_back(*place)
 
 
 class InputDigests:
@@ -145,37 +133,22 @@ class InputDigests:
 
     Each file is read a second time for them, piece by piece as checkpoints are written. SHA-256 takes 0.7 s of CPU
     time for a gigabyte (AMD EPYC, ``hashlib`` on 256 MiB). Of a plain text file the bytes before the position count;
-    any other file counts whole.
-
-    Args:
-        sources: from :func:`giftrl.streams.source.find_sources`.
-        format: of the sources; None to detect it.
-
-    >>> import hashlib, tempfile
-    >>> from pathlib import Path
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "a.svm")
-    >>> _ = path.write_text("1 1:1\\n1 2:1\\n")
-    >>> [[size, digest]] = InputDigests([Source("a.svm", path)], None).until(Position(0, 6, 2))
-    >>> size, digest == hashlib.sha256(b"1 1:1\\n").hexdigest()
-    (6, True)
-    >>> folder.cleanup()
+    any other file counts whole. The format is detected if it is None.
     """
 
     def __init__(self, sources: Sequence[Source], format: str | None) -> None:  # noqa: A002
-        self.sources = sources
-        self.format = format
+        self.sources, self.format = sources, format
         self._digests = [FileDigest(source.path or "") for source in self.sources]
 
     def until(self, position: Position) -> list[list[int | str]]:
         """The number of bytes read of each source up to a position, and their digest."""
         known: list[list[int | str]] = []
         for at, source in enumerate(self.sources[: position.source + 1]):
-            whole = at < position.source
+            size = None if at < position.source else position.offset
             if source.path is None or not source.path.is_file():
-                size: int | None = 0  # a pipe cannot be read again, and no run can resume it
-            else:
-                size = None if whole or not self._is_text(at) else position.offset
+                size = 0  # a pipe cannot be read again, and no run can resume it
+            elif size is not None and not self._is_text(source):
+                size = None
             known.append(self._digests[at].until(size))
         return known
 
@@ -189,12 +162,10 @@ class InputDigests:
                 rule = "is not the file that was read before the checkpoint was written"
                 raise BadSource(source.name, rule, "give that file; or delete the checkpoint to start anew")
 
-    def _is_text(self, at: int) -> bool:
-        with Stream(self.sources[at]) as stream:
-            return (
-                stream.compression is None
-                and detect(stream.peek(HEAD_BYTES), stream.source.name, self.format) in TEXT_FORMATS
-            )
+    def _is_text(self, source: Source) -> bool:
+        with Stream(source) as stream:
+            plain = stream.compression is None
+            return plain and detect(stream.peek(HEAD_BYTES), source.name, self.format) in TEXT_FORMATS
 
 
 class Trainer:
@@ -209,11 +180,11 @@ class Trainer:
     Args:
         model: a new one, or one that has learned from other data.
         sources: files, globs, directories, or "-" for standard input.
-        found: the sources behind these names, if they have been looked up.
-        passes: how often to go over the data at most.
-        holdout: with more than one pass, one of this many rows is held out, and fewer later on
+        found: the files behind the sources, if they have been listed.
+        passes: the most passes over the data.
+        holdout: with more than one pass, one of this many rows is held out for early stopping, and fewer later on
             (:func:`giftrl.config.early_stopping.held_out`). Training stops when the loss on them rises; the model of
-            the best pass is kept, and learns them too. 0 holds out none, and makes all passes.
+            the best pass is kept, and learns them too. 0 disables early stopping.
         workers: number of threads that learn in the first pass. The model depends on it, and is the same in every run.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
         predictions: a file for the predictions of the first pass, each made before the label was used, or None.
@@ -252,8 +223,7 @@ class Trainer:
         self.holdout = holdout if passes > 1 else 0
         self.multi_pass = MultiPass(model, self.holdout) if passes > 1 else None
         self.format, self.columns, self.on_error = format, columns, on_error
-        self.rejects, self.predictions = rejects, predictions
-        self.checkpoint = checkpoint
+        self.rejects, self.predictions, self.checkpoint = rejects, predictions, checkpoint
         self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
@@ -264,14 +234,13 @@ class Trainer:
         self._found = None if found is None else tuple(found)
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
-        self._resumed = False
-        self._finished = False
+        self._resumed = self._finished = False
 
     def resume(self, chosen: Sequence[str] = ()) -> None:
         """Resume from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
-            chosen: settings that the first rows chose, and that are those of the checkpoint.
+            chosen: names of settings that the first rows choose, and that are taken from the checkpoint.
         """
         require(self.checkpoint is not None, "resume", True, "needs a checkpoint", "give checkpoint")
         assert self.checkpoint is not None
@@ -327,27 +296,21 @@ class Trainer:
             require_no_checkpoint(self.checkpoint.path)
         if self._finished:
             return self.model
-        if self.multi_pass is None:
-            if self.passes_done == 0:
-                self._run_pass(watch)
-        else:
+        if self.multi_pass is not None:
             require_files([source.name for source in self.found])
-            self._run_passes(self.multi_pass, watch, passed)
+        improving = True
+        while improving and self.passes_done < self.passes:
+            if self.multi_pass is not None:
+                self.multi_pass.passes.begin()
+            self._run_pass(watch)
+            improving = self.multi_pass is not None and self.multi_pass.end()
+            if self.multi_pass is not None and passed is not None:
+                passed(self)
+        if self.multi_pass is not None:
+            self.multi_pass.finish()
         self._finished = True
         self.write_checkpoint()  # a resumed run then only saves the model, which may be the one that it began with
         return self.model
-
-    def _run_passes(
-        self, multi_pass: MultiPass, watch: Watch | None, passed: Callable[["Trainer"], None] | None
-    ) -> None:
-        improving = True
-        while improving and self.passes_done < self.passes:
-            multi_pass.passes.begin()
-            self._run_pass(watch)
-            improving = multi_pass.end()
-            if passed is not None:
-                passed(self)
-        multi_pass.finish()
 
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
@@ -380,7 +343,7 @@ class Trainer:
         self._position = Position()
 
     def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
-        """Learn from a batch, and return the predictions made before that; in the first pass, those of all its rows."""
+        """Learn from a batch, and return the predictions made before; in the first pass, those of all its rows."""
         held = None
         if self.multi_pass is not None:
             batch, held = self.multi_pass.split(batch)
@@ -466,8 +429,6 @@ UNLIKELY_ORDER = 1e-6
 class SortedLabels:
     """Detects rows that are sorted by label, from which an online learner learns little.
 
-    It counts the first labels that are alike, and all labels that are like them.
-
     >>> labels = SortedLabels()
     >>> labels.add(np.repeat([1.0, -1.0], 50))
     >>> labels.note
@@ -475,11 +436,8 @@ class SortedLabels:
     """
 
     def __init__(self) -> None:
-        self._first = math.nan
-        self._name = ""
-        self._leading = 0
-        self._alike = 0
-        self._rows = 0
+        self._first, self._name = math.nan, ""  # the first label
+        self._leading = self._alike = self._rows = 0  # rows with that label, at the beginning and in all, of these rows
 
     def add(self, labels: NDArray[np.float64], names: LabelNames | None = None) -> None:
         """Add the labels of the next rows, and the names of all labels if they have some."""
