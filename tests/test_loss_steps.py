@@ -19,7 +19,6 @@ from giftrl.ops.loss import (
     curvature,
     flow,
     land,
-    land_near,
     meet_all,
     prox,
     slope,
@@ -105,7 +104,7 @@ def test_a_step_of_length_zero_takes_the_slope(loss, p, data):
 def test_landing_is_the_proximal_step_and_what_is_known_of_its_point(loss, data):
     y = data.draw(label_strategy(loss))
     p, c = data.draw(near), data.draw(powers(-3.0, 3.0))
-    a, phi_star, phi, bend = land(loss, p, y, c)
+    a, phi_star, phi, bend = land(loss, p, y, c, p)
     assert a == pytest.approx(prox(loss, p, y, c), rel=1e-14)
     q = p - a * c
     assume(clear_of_corners(loss, q, y, 1e-9 * max(1.0, abs(p), c)))
@@ -121,9 +120,9 @@ def test_landing_is_the_proximal_step_and_what_is_known_of_its_point(loss, data)
 def test_landing_does_not_depend_on_the_point_nearby(loss, data, away):
     y = data.draw(label_strategy(loss))
     p, c = data.draw(near), data.draw(powers(-8.0, 3.0))
-    expected = land(loss, p, y, c)
+    expected = land(loss, p, y, c, p)
     for other in (p - away, p + away):
-        np.testing.assert_allclose(land_near(loss, p, y, c, other), expected, rtol=2e-12, atol=1e-13)
+        np.testing.assert_allclose(land(loss, p, y, c, other), expected, rtol=2e-12, atol=1e-13)
 
 
 class Lanes(NamedTuple):

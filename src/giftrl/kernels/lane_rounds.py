@@ -24,10 +24,10 @@ from giftrl.kernels.scalar_round import (
 )
 from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
-from giftrl.ops.loss import conjugate, curvature, land_near, slope, value
+from giftrl.ops.loss import conjugate, curvature, land, slope, value
 from giftrl.schedules.contract import evidence, known_ahead
 from giftrl.schedules.schedule_codes import lams, of_model
-from giftrl.updates.contract import Lines, minimises, pick_all
+from giftrl.updates.contract import minimises, pick
 
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
 LABEL, P, START, STEP = 0, 1, 2, 3
@@ -59,13 +59,11 @@ def choose_all(parts: Parts, count: int, h: float, w: Any, led: bool, bent: bool
         return
     if minimises(update):
         for m in range(count):
-            landed = land_near(loss, w[START, m], w[LABEL, m], w[STEP, m], w[P, m])
+            landed = land(loss, w[START, m], w[LABEL, m], w[STEP, m], w[P, m])
             w[SLOPE, m], w[_PICKED, m], w[LED, m], w[BEND, m] = landed
     else:
-        lines = Lines(
-            w[LABEL, :count], w[P, :count], w[PHI, :count], w[_G, :count], w[START, :count], w[STEP, :count]
-        )  # fmt: skip
-        pick_all(update, loss, lines, w[SLOPE, :count])
+        for m in range(count):
+            w[SLOPE, m] = pick(update, loss, w[LABEL, m], w[P, m], Affine(w[START, m], w[STEP, m]))
         linear = 0
         for m in range(count):
             linear += 1 if w[SLOPE, m] == w[_G, m] else 0

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import ONE_LANE
-from giftrl.ops.line import arrive_near, at, energy
+from giftrl.ops.line import arrive, at, energy
 from giftrl.ops.loss import conjugate, curvature, slope, value
 from giftrl.schedules.contract import evidence, known_ahead, lam
 from giftrl.updates.contract import minimises, pick
@@ -58,7 +58,7 @@ def choose(loss: Any, update: Any, y: float, h: float, p: float, line: Any, arri
     g = slope(loss, p, y)
     phi_led, bend = 0.0, 0.0
     if minimises(update):
-        b, phi_star, phi_led, bend = arrive_near(line, loss, y, p)
+        b, phi_star, phi_led, bend = arrive(line, loss, y, p)
     else:
         b = pick(update, loss, y, p, line)
         phi_star = 0.0 if b == g else conjugate(loss, b, y)

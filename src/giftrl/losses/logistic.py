@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from giftrl.compiled.lanes import absolute, least, maximum, minimum, read, where_less, write
 from giftrl.ops import formula
 from giftrl.ops.elementary import rough_log
-from giftrl.ops.loss import land_near, slope, value
+from giftrl.ops.loss import slope, value
 from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, sigmoid, softplus
 
 # The proximal step with the margin m = y p. With u the margin after it, the slope is -y b at b = sigmoid(-u), and
@@ -214,10 +214,7 @@ class Logistic(NamedTuple):
     def prox(self, p: float, y: float, c: float) -> float:
         return -y * new_margin(y * p, c, y * p)[1]
 
-    def land(self, p: float, y: float, c: float) -> tuple[float, float, float, float]:
-        return land_near(self, p, y, c, p)
-
-    def land_near(self, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
+    def land(self, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
         u, b = new_margin(y * p, c, y * near)
         phi_star, phi, bend = at_margin(u, b)
         return -y * b, phi_star, phi, bend

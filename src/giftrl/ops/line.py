@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
-from giftrl.ops.loss import conjugate, curvature, flow, land, land_near, prox, slope, value
+from giftrl.ops.loss import conjugate, curvature, flow, land, prox, slope, value
 from giftrl.ops.scalar import clamp
 
 
@@ -89,17 +89,14 @@ def solve(line: Any, loss: Any, y: float) -> float:
 
 
 @operation
-def arrive(line: Any, loss: Any, y: float) -> tuple[float, float, float, float]:
-    """The minimiser b of H with phi*(b), and phi and phi'' at the point pi(b) to which it leads."""
+def arrive(line: Any, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
+    """The minimiser b of H with phi*(b), and phi and phi'' at the point pi(b) to which it leads.
+
+    phi is also evaluated at ``near``, a point close to pi(0).
+    """
     b = solve(line, loss, y)
     q = at(line, b)
     return b, conjugate(loss, b, y), value(loss, q, y), curvature(loss, q, y)
-
-
-@operation
-def arrive_near(line: Any, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
-    """:func:`arrive`, where phi is also evaluated at a point near pi(0)."""
-    return arrive(line, loss, y)
 
 
 @operation
@@ -153,11 +150,8 @@ class Affine(NamedTuple):
     def solve(self, loss: Any, y: float) -> float:
         return prox(loss, self.p, y, self.c)
 
-    def arrive(self, loss: Any, y: float) -> tuple[float, float, float, float]:
-        return land(loss, self.p, y, self.c)
-
-    def arrive_near(self, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
-        return land_near(loss, self.p, y, self.c, near)
+    def arrive(self, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
+        return land(loss, self.p, y, self.c, near)
 
     def follow(self, loss: Any, y: float) -> float:
         return flow(loss, self.p, y, self.c)

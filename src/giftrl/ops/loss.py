@@ -140,20 +140,14 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
 
 
 @operation
-def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, float]:
+def land(loss: Any, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
     """The proximal a with phi*(a), and phi and phi'' at the point p - a c to which it leads.
 
-    A loss brings this if computing them together is cheaper.
+    A loss brings this if computing them together is cheaper. phi is also evaluated at ``near``, a point close to p.
     """
     a = prox(loss, p, y, c)
     q = p - a * c
     return a, conjugate(loss, a, y), value(loss, q, y), curvature(loss, q, y)
-
-
-@operation
-def land_near(loss: Any, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
-    """:func:`land`, where phi is also evaluated at a point near p. A loss brings this if it can use that."""
-    return land(loss, p, y, c)
 
 
 @operation

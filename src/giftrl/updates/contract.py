@@ -3,7 +3,6 @@
 ====================== ================================================================================================
 :func:`pick`           for a linear model, z = h b s: the number b, from the loss and the line (:mod:`giftrl.ops.line`)
                        of psi_{t+1} (H) or psi_t (H')
-:func:`pick_all`       the same for many linear models at once
 :func:`pick_scores`    for K linear models with one loss of their K scores, z = h s a^T: the K numbers a
 :func:`pick_vector`    for a black-box loss: z itself, with an upper bound on l*(z), which the certificate needs
 ====================== ================================================================================================
@@ -20,20 +19,8 @@ from giftrl.compiled.registry import brings, formula, operation
 from giftrl.domains import Domain
 from giftrl.errors import Incompatible
 from giftrl.losses.vector import Vector, VectorLoss
-from giftrl.ops.line import Affine
 from giftrl.ops.vector_loss import objective
 from giftrl.regularizers import Potential
-
-
-class Lines(NamedTuple):
-    """One example for many linear models whose lines are affine; arrays with a number for each model."""
-
-    y: Any  # the label
-    p: Any  # the prediction at x_t
-    phi: Any  # the loss there
-    g: Any  # its slope there
-    start: Any  # pi(b) = start - b c
-    c: Any
 
 
 class ScoreProblem(NamedTuple):
@@ -111,14 +98,6 @@ class VectorProblem(NamedTuple):
 def pick(update: Any, loss: Any, y: float, p: float, line: Any) -> float:
     """The slope b, given the prediction p at x_t and the line."""
     raise Incompatible("an update must bring pick(self, loss, y, p, line); add that method to its class")
-
-
-@operation
-def pick_all(update: Any, loss: Any, lines: Lines, out: Any) -> None:
-    """The slope b of each model, into ``out``; an update brings this where it is quicker than one :func:`pick` each."""
-    y, p, _, _, start, c = lines
-    for k in range(len(out)):
-        out[k] = pick(update, loss, y[k], p[k], Affine(start[k], c[k]))
 
 
 @operation

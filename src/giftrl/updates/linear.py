@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from giftrl.ops.loss import slope
-from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 
 
 class Linear(NamedTuple):
@@ -25,11 +25,6 @@ class Linear(NamedTuple):
 
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return slope(loss, p, y)
-
-    def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
-        g = lines.g
-        for k in range(len(out)):
-            out[k] = g[k]
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
         g = problem.g

@@ -4,10 +4,10 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.ops import formula, vector_loss
-from giftrl.ops.line import Affine, at, solve
+from giftrl.ops.line import at, solve
 from giftrl.ops.loss import infimum, slope, smoothness, value
 from giftrl.ops.scalar import share
-from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
 
 
@@ -100,11 +100,6 @@ class Truncated(NamedTuple):
 
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return truncated_slope(loss, y, p, line)
-
-    def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
-        y, p, phi, g, start, c = lines
-        for k in range(len(out)):
-            out[k] = solve(Affine(start[k], c[k]), Truncation(p[k], phi[k], g[k], infimum(loss, y[k])), y[k])
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
         truncated_scores(loss, problem, out)

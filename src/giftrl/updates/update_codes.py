@@ -9,12 +9,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from giftrl.ops.line import Affine
 from giftrl.ops.lookup import by_code
-from giftrl.updates import BY_NAME, Linear, Truncated
-from giftrl.updates.contract import Lines, minimises, pick, pick_all, pick_scores
+from giftrl.updates import BY_NAME
+from giftrl.updates.contract import minimises, pick, pick_scores
 
-__all__ = ["AnyUpdate", "encode_update", "minimises", "pick_scores"]
+__all__ = ["AnyUpdate", "encode_update", "minimises", "pick", "pick_scores"]
 
 
 def _switches(update: Any) -> tuple[str, ...]:
@@ -36,35 +35,23 @@ def _key(update: Any) -> Any:
     return type(update), *(getattr(update, name) for name in _switches(update))
 
 
-LINEAR, TRUNCATED = Linear(False), Truncated(False)
 #: The names of the variants in the order of their codes, and the codes.
 NAMES = [f"VARIANT_{code}" for code, _ in enumerate(_variants())]
 CODES = {_key(update): code for code, update in enumerate(_variants())}
 globals().update(zip(NAMES, _variants(), strict=True))
-LINEAR_CODE, TRUNCATED_CODE = CODES[_key(LINEAR)], CODES[_key(TRUNCATED)]
 
 
 class AnyUpdate(NamedTuple):
     """A built-in update by its number.
 
     >>> from giftrl.losses import Squared
+    >>> from giftrl.ops.line import Affine
     >>> from giftrl.updates import Proximal
     >>> encode_update(Proximal()).pick(Squared(), 0.0, 1.0, Affine(1.0, 3.0))
     0.25
     """
 
     code: int
-
-    def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
-        # Two rules are so short that a branch outside of the loop pays: the loop then runs several models at a time.
-        if self.code == LINEAR_CODE:
-            pick_all(LINEAR, loss, lines, out)
-        elif self.code == TRUNCATED_CODE:
-            pick_all(TRUNCATED, loss, lines, out)
-        else:
-            y, p, _, _, start, c = lines
-            for k in range(len(out)):
-                out[k] = pick(self, loss, y[k], p[k], Affine(start[k], c[k]))
 
 
 by_code(AnyUpdate, "minimises(self)", "return minimises({})", NAMES, globals())
