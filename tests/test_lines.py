@@ -12,12 +12,12 @@ from scipy.optimize import minimize_scalar
 
 from giftrl import losses, mirror, updates
 from giftrl.domains import Ball, Box, L1Ball, Simplex, WholeSpace
+from giftrl.mirror import MirrorLine, make_line
 from giftrl.ops.line import Affine, at, energy, follow, objective, solve
 from giftrl.ops.loss import conjugate, flow, prox, slope, smoothness, value
 from giftrl.regularizers import AdaGrad, ElasticNet, Entropy, PNorm, SquaredNorm
 from giftrl.regularizers.contract import start
 from giftrl.updates.contract import pick
-from giftrl.updates.lines import MirrorLine, make_line
 from tests.members import DIMENSION, label_for, label_strategy, members
 
 pytestmark = pytest.mark.sample(2)

@@ -32,6 +32,8 @@ REMEDIES = {
     errno.ENXIO: ("is a pipe that nobody reads from", "start the reader first"),
     errno.ELOOP: ("is a symbolic link that leads back to itself", "remove the link"),
 }
+#: Flags with which a file would be made or emptied.
+NEW_FILE = os.O_CREAT | os.O_TRUNC
 NOT_A_FILE = ("is a device or a pipe and not a file", "give the name of a file")
 
 
@@ -57,12 +59,22 @@ def file_errors(path: Named) -> Iterator[None]:
         raise ModelFileError(path, *REMEDIES.get(error.errno or 0, unknown)) from error
 
 
-# Signals ---------------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def output_errors(argument: str | None, path: Named) -> Iterator[None]:
+    """Errors about an output, as :class:`giftrl.errors.InvalidInput` of the argument that named it if there is one."""
+    try:
+        with file_errors(path):
+            yield
+    except ModelFileError as problem:
+        if argument is None:
+            raise
+        raise InvalidInput(argument, str(path), f"cannot be written: it {problem.problem}", problem.remedy) from None
+
 
 #: The exit statuses that signals have asked for.
 EXIT_REQUESTS: list[int] = []
 
-#: As many entries as there are open blocks of :func:`uninterrupted`.
+#: An entry for each open block of :func:`uninterrupted`.
 UNINTERRUPTED_BLOCKS: list[None] = []
 
 
@@ -77,11 +89,7 @@ def exit_if_requested() -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A short block that a signal does not end before its last line, for a file that is made and noted for removal.
-
-    >>> with uninterrupted():
-    ...     pass
-    """
+    """A short block that a signal does not end before its last line, for a file that is made and noted for removal."""
     UNINTERRUPTED_BLOCKS.append(None)
     try:
         yield
@@ -89,9 +97,6 @@ def uninterrupted() -> Iterator[None]:
         UNINTERRUPTED_BLOCKS.pop()
         if not UNINTERRUPTED_BLOCKS:
             exit_if_requested()
-
-
-# Outputs ---------------------------------------------------------------------------------------------------------
 
 
 class Output:
@@ -131,9 +136,12 @@ class Output:
 
     def open(self) -> Self:
         """Open the output. A signal takes effect once it is open, and abandons it."""
-        with self._errors():
-            if is_stream(self.path):  # opening a pipe waits for its reader, and leaves nothing behind
-                self._file = open(self.path, "wb", opener=open_stream)  # noqa: SIM115
+        with output_errors(self.argument, self.path):
+            if is_stream(self.path):
+                # A plain open of a pipe without a reader would wait.
+                self._file = open(  # noqa: SIM115
+                    self.path, "wb", opener=lambda path, flags: system.open_at_once(path, flags & ~NEW_FILE)
+                )
                 return self
             require_replaceable(self.path)
             try:
@@ -180,21 +188,27 @@ class Output:
     def write(self, content: Any) -> None:
         """Write bytes or a contiguous array, and hand them to the operating system."""
         assert self._file is not None
-        with self._errors():
+        with output_errors(self.argument, self.path):
             self._file.write(content)
             self._file.flush()
 
     def commit(self) -> None:
         """Make the content reach the disk, and put it in the place of the earlier file; abandoned if that fails."""
         try:
-            with self._errors():
+            with output_errors(self.argument, self.path):
                 self._finish()
         except BaseException:
             self.abandon()
             raise
-        if self.place is not None:
-            self.place = None
-            _flush_folder(self.path, Path(os.path.realpath(self.path)).parent)
+        if self.place is None:
+            return
+        folder, self.place = self.place.parent, None
+        try:
+            system.sync_folder(folder)  # the new name survives a power cut, if the system can do that for a folder
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                problem = f"is written, but a power cut may undo that ({error.strerror})"
+                raise ModelFileError(self.path, problem, "check the disk and save again") from error
 
     def _finish(self) -> None:
         assert self._file is not None
@@ -230,27 +244,9 @@ class Output:
         else:
             self.abandon()
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            with file_errors(self.path):
-                yield
-        except ModelFileError as problem:
-            if self.argument is None:
-                raise
-            rule = f"cannot be written: it {problem.problem}"
-            raise InvalidInput(self.argument, str(self.path), rule, problem.remedy) from None
-
 
 def write(path: Named, parts: Iterable[Any]) -> None:
-    """Write bytes and contiguous arrays to a file, one after the other, as an :class:`Output`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/a", [b"one ", b"two"])
-    ...     Path(f"{folder}/a").read_bytes()
-    b'one two'
-    """
+    """Write bytes and contiguous arrays to a file, one after the other, as an :class:`Output`."""
     with Output(path) as output:
         for part in parts:
             output.write(part)
@@ -273,16 +269,6 @@ def _remove_leftovers(target: Path) -> None:
                         path.unlink()
 
 
-def _flush_folder(path: Named, folder: Path) -> None:
-    """Make the new name survive a power cut, if the system can do that for a folder."""
-    try:
-        system.sync_folder(folder)
-    except OSError as error:
-        if error.errno not in UNSUPPORTED:
-            problem = f"is written, but a power cut may undo that ({error.strerror})"
-            raise ModelFileError(path, problem, "check the disk and save again") from error
-
-
 def is_stream(path: Named) -> bool:
     """True if a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
 
@@ -296,16 +282,8 @@ def is_stream(path: Named) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def open_stream(path: str, flags: int) -> int:
-    """Open a pipe or a device; an error if it is a pipe without a reader, for which a plain open would wait."""
-    return system.open_at_once(path, flags & ~(os.O_CREAT | os.O_TRUNC))
-
-
 def require_replaceable(path: Named) -> None:
-    """Raise an error if no file can be written in the place of this one.
-
-    >>> require_replaceable("new.giftrl")
-    """
+    """Raise an error if no file can be written in the place of this one."""
     with file_errors(path):
         target = Path(os.path.realpath(path))
         try:
@@ -328,7 +306,7 @@ def require_replaceable(path: Named) -> None:
             raise ModelFileError(path, problem, "give another folder, or allow writing to it")
 
 
-# Outputs of a run that can be resumed ----------------------------------------------------------------------------
+# Outputs of a run that can be resumed.
 
 DIGEST_BYTES = 1 << 20  # read at a time
 
@@ -372,13 +350,9 @@ def unfinished(path: Named, checkpoint: Named) -> Path:
 
 
 def find_written(argument: str, path: Named, checkpoint: Named, written: list[int | str]) -> Path:
-    """The file that begins with what an interrupted run wrote until its checkpoint: unfinished, or finished since.
+    """The file that begins with the bytes, of this number and digest, that a run wrote until its checkpoint.
 
-    Args:
-        argument: the argument that named the file, for messages.
-        path: of the file.
-        checkpoint: of the run.
-        written: the number of bytes, and their digest.
+    The file is the unfinished one, or the one at the path if it was finished since.
     """
     new = unfinished(path, checkpoint)
     if is_stream(path):
@@ -399,8 +373,6 @@ def go_back(written: Path, path: Named, checkpoint: Named, size: int) -> None:
             shutil.copyfile(written, new)
         os.truncate(new, size)
 
-
-# Checks before any work is done ----------------------------------------------------------------------------------
 
 #: Device and inode of a file, or the resolved name of a file that is not there yet.
 Identity = tuple[int, int] | str
@@ -443,7 +415,13 @@ def check_outputs(
     for name, output in written.items():
         if output is None:
             continue
-        _require_writable(name, output, name in files_only)
+        with output_errors(name, output):
+            if not is_stream(output):
+                require_replaceable(output)
+            elif name in files_only:
+                raise ModelFileError(output, *NOT_A_FILE)
+            elif not os.access(output, os.W_OK):
+                raise ModelFileError(output, *REMEDIES[errno.EACCES])
         identity = _identity(output)
         if identity is None:
             continue
@@ -465,16 +443,3 @@ def _identity(path: Named | int) -> Identity | None:
     except (OSError, ValueError):
         return None
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
-
-
-def _require_writable(name: str, path: Named, file_only: bool) -> None:
-    try:
-        with file_errors(path):
-            if not is_stream(path):
-                require_replaceable(path)
-            elif file_only:
-                raise ModelFileError(path, *NOT_A_FILE)
-            elif not os.access(path, os.W_OK):
-                raise ModelFileError(path, *REMEDIES[errno.EACCES])
-    except ModelFileError as problem:
-        raise InvalidInput(name, str(path), f"cannot be written: it {problem.problem}", problem.remedy) from None

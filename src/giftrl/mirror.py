@@ -4,6 +4,7 @@
 solver raises an error that names both and lists what works.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
 from giftrl.domains.contract import Vector, norm, water_fill
 from giftrl.errors import Incompatible
+from giftrl.ops.line import Affine
 from giftrl.regularizers.potentials import Diagonal, FullQuadratic, NegativeEntropy, Potential, SquaredPNorm, power_link
 
 Solver = Callable[[Any, Any, Vector], Vector]
@@ -73,9 +75,38 @@ def conjugate(psi: Potential, domain: Domain, theta: Vector) -> float:
 
 def is_affine(psi: Potential, domain: Domain) -> bool:
     """True if argmin is an affine function of theta: an unconstrained quadratic without an L1 term."""
-    if not isinstance(domain, WholeSpace):
-        return False
-    return isinstance(psi, FullQuadratic) or (isinstance(psi, Diagonal) and psi.l1 == 0.0)
+    quadratic = isinstance(psi, FullQuadratic) or (isinstance(psi, Diagonal) and psi.l1 == 0.0)
+    return quadratic and isinstance(domain, WholeSpace)
+
+
+class MirrorLine:
+    """pi(b) = <s, grad psi*_V(theta - h b s)> for any pair that the mirror solves; one solve for each b."""
+
+    def __init__(self, psi: Potential, domain: Domain, theta: Vector, s: Vector, weight: float) -> None:
+        self.psi = psi
+        self.domain = domain
+        self.theta = theta
+        self.s = s
+        self.weight = weight
+        self.origin = conjugate(psi, domain, theta)
+
+    def at(self, b: float) -> float:
+        return float(self.s @ argmin(self.psi, self.domain, self.theta - (self.weight * b) * self.s))
+
+    def energy(self, b: float) -> float:
+        # A step too long for float64 has no finite H, and loses to every other.
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = conjugate(self.psi, self.domain, self.theta - (self.weight * b) * self.s)
+        return (moved - self.origin) / self.weight
+
+
+def make_line(psi: Any, domain: Domain, theta: Vector, s: Vector, weight: float) -> Affine | MirrorLine:
+    """The line of an example: affine where psi*_V is quadratic, general otherwise."""
+    if is_affine(psi, domain):
+        # Features near the end of float64 overflow their square; the largest number is as good as infinity, and finite.
+        c = min(weight * psi.inverse_form(s), sys.float_info.max)
+        return Affine(float(s @ argmin(psi, domain, theta)), c)
+    return MirrorLine(psi, domain, theta, s, weight)
 
 
 def soft_threshold(t: Vector, level: float) -> Vector:
@@ -83,7 +114,7 @@ def soft_threshold(t: Vector, level: float) -> Vector:
     return np.sign(t) * np.maximum(0.0, np.abs(t) - level)
 
 
-# Diagonal quadratics, with t = theta + tilt --------------------------------------------------------------------------
+# Diagonal quadratics, with t = theta + tilt.
 
 
 @solves(Diagonal, WholeSpace, Box, NonNegative)
@@ -124,7 +155,7 @@ def _diagonal_l1_ball(psi: Diagonal, domain: L1Ball, theta: Vector) -> Vector:
     return np.copysign(water_fill(np.abs(t), psi.strength, domain.radius), t)
 
 
-# Full quadratics -----------------------------------------------------------------------------------------------------
+# Full quadratics.
 
 
 @solves(FullQuadratic, WholeSpace)
@@ -189,7 +220,7 @@ def _polish(psi: FullQuadratic, domain: Box, theta: Vector, x: Vector) -> Vector
     return x
 
 
-# The entropy ---------------------------------------------------------------------------------------------------------
+# The entropy.
 
 
 @solves(NegativeEntropy, Simplex)
@@ -204,7 +235,7 @@ def _exponential(psi: NegativeEntropy, domain: NonNegative | Box, theta: Vector)
         return domain.project(np.exp(theta / psi.lam - 1.0))
 
 
-# Squared p-norms -----------------------------------------------------------------------------------------------------
+# Squared p-norms.
 
 
 def _free_p_norm(psi: SquaredPNorm, theta: Vector) -> Vector:

@@ -20,24 +20,18 @@ CLOSE_STEP = 0.5
 
 
 @formula
-def cubic_step(n: Any, share: Any, b: Any, v: Any) -> Any:
-    """A step d from u to the root of F, to O(n^4), with Newton's step n = -F/F1.
-
-    With v = b (1 - b) the derivatives are F1 = 1 + c v, F2 = -c v (1 - 2 b) and F3 = c v (1 - 6 v). With
-    A = F2/(2 F1) and B = F3/(6 F1) the inverse function gives d = n - A n^2 + (2 A^2 - B) n^3. ``share`` is c v/F1 < 1,
-    so that is of use for n below 1.
-    """
-    second, third = -0.5 * share * (1.0 - 2.0 * b), share * (1.0 - 6.0 * v) * (1.0 / 6.0)
-    return n * (1.0 + n * (n * (2.0 * second * second - third) - second))
-
-
-@formula
 def newton(b: Any, u: Any, m: Any, c: Any) -> tuple[Any, Any, Any]:
-    """At u, where b = sigmoid(-u): v = b (1 - b), Newton's step n towards the root of F, and the longer series d."""
+    """At u, where b = sigmoid(-u): v = b (1 - b), Newton's step n = -F/F1, and a step d to the root of F, to O(n^4).
+
+    The derivatives are F1 = 1 + c v, F2 = -c v (1 - 2 b) and F3 = c v (1 - 6 v). With A = F2/(2 F1) and B = F3/(6 F1)
+    the inverse function gives d = n - A n^2 + (2 A^2 - B) n^3. As c v/F1 < 1, that is of use for n below 1.
+    """
     v = b * (1.0 - b)
     per_slope = 1.0 / (1.0 + c * v)
     n = (c * b - (u - m)) * per_slope
-    return v, n, cubic_step(n, c * v * per_slope, b, v)
+    share = c * v * per_slope
+    second, third = -0.5 * share * (1.0 - 2.0 * b), share * (1.0 - 6.0 * v) * (1.0 / 6.0)
+    return v, n, n * (1.0 + n * (n * (2.0 * second * second - third) - second))
 
 
 @formula
@@ -58,16 +52,6 @@ def first_margin(b: Any, n: Any, d: Any, m: Any, c: Any) -> tuple[Any, Any, Any]
 
 
 @formula
-def next_margin(u: Any, n: Any, d: Any, low: Any, high: Any, last: Any) -> tuple[Any, Any, Any]:
-    """The next u and a smaller bracket; bisects if the step leaves the bracket, or is not half of the last one."""
-    low, high = where_less(n, 0.0, low, u), where_less(n, 0.0, u, high)
-    new, middle = u + where_less(absolute(n), CLOSE_STEP, d, n), 0.5 * (low + high)
-    safe = where_less(low, new, where_less(new, high, new, middle), middle)
-    safe = where_less(0.5 * last, absolute(new - u), middle, safe)
-    return where_less(SMALL_STEP, absolute(n), safe, new), low, high
-
-
-@formula
 def slope_at_root(b: Any, v: Any, d: Any) -> Any:
     """sigmoid(-u) at the root, from its series at a u that is d away."""
     return b - v * d * (1.0 - d * (0.5 * (1.0 - 2.0 * b) - d * (1.0 - 6.0 * v) * (1.0 / 6.0)))
@@ -77,8 +61,8 @@ def slope_at_root(b: Any, v: Any, d: Any) -> Any:
 def iterate(u: Any, low: Any, high: Any, m: Any, c: Any, enough: float) -> tuple[Any, Any, Any, Any, Any]:
     """Step from u inside the bracket until all Newton steps are below ``enough``: the last u, and b, v, n and d there.
 
-    A Newton iteration on the slope b itself cycles for large c (m = -5, c = 1e4), so this one is on u. The step is
-    Newton's with two more terms of its series, so that each exponential is used to the full.
+    A Newton iteration on the slope b itself cycles for large c (m = -5, c = 1e4), so this one is on u. It bisects if a
+    step leaves the bracket, or is not half of the last one.
     """
     last = high - low
     b = sigmoid(-u)
@@ -86,7 +70,11 @@ def iterate(u: Any, low: Any, high: Any, m: Any, c: Any, enough: float) -> tuple
     for _ in range(100):
         if least(-absolute(n)) > -enough:
             break
-        new, low, high = next_margin(u, n, d, low, high, last)
+        low, high = where_less(n, 0.0, low, u), where_less(n, 0.0, u, high)
+        new, middle = u + where_less(absolute(n), CLOSE_STEP, d, n), 0.5 * (low + high)
+        safe = where_less(low, new, where_less(new, high, new, middle), middle)
+        safe = where_less(0.5 * last, absolute(new - u), middle, safe)
+        new = where_less(SMALL_STEP, absolute(n), safe, new)
         last = absolute(new - u)
         u = new
         b = sigmoid(-u)
@@ -96,10 +84,10 @@ def iterate(u: Any, low: Any, high: Any, m: Any, c: Any, enough: float) -> tuple
 
 @formula
 def near_margin(w: float, m: float, c: float) -> tuple[float, float, bool]:
-    """The u and b of :func:`new_margin`, and True if they are near w.
+    """The u and b of :func:`new_margin`, and True if they are near w, where one or two exponentials are enough.
 
     With less = m - w, Newton's step from w is n = (c b + less)/F1. With alpha = (1 - 2 b)/2, beta = (1 - 6 v)/6 and
-    gamma = alpha (1 - 12 v)/12 the series of :func:`cubic_step` with one more term is
+    gamma = alpha (1 - 12 v)/12 the series of :func:`newton` with one more term is
 
         d = n + share n^2 tail,
         tail = alpha + n (2 share alpha^2 - beta + n (gamma - 5 share alpha (beta - share alpha^2))).
@@ -110,7 +98,7 @@ def near_margin(w: float, m: float, c: float) -> tuple[float, float, bool]:
 
     The rest of the series is at most (1 - b) n^5 (1/120 + 0.3 share + ...) of b(u). If that is too much, one more
     Newton step ends at the root, to rounding: it starts at most 1e-6 away. Its exponential is a multiple of the first
-    one, which takes half the time. In this order of operations few wait for each other.
+    one, which takes half the time.
     """
     e, after, less = exp_minus(abs(w)), w >= 0.0, m - w
     t = 1.0 + e

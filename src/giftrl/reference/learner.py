@@ -18,6 +18,7 @@ from giftrl.certificates import Certificate
 from giftrl.domains import Domain, WholeSpace
 from giftrl.errors import Given, Incompatible, InvalidInput, Overflowed, require, require_whole
 from giftrl.losses.vector import Vector, VectorLoss
+from giftrl.mirror import make_line
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
 from giftrl.ops.line import objective
@@ -31,7 +32,6 @@ from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.trace import RoundRecord, Step, Trace
 from giftrl.updates import Proximal
 from giftrl.updates.contract import VectorProblem, check_loss, pick, pick_vector
-from giftrl.updates.lines import make_line
 
 
 class Decision(NamedTuple):

@@ -3,12 +3,12 @@
 import math
 from typing import Any, NamedTuple
 
+from giftrl.mirror import make_line
 from giftrl.ops import formula, vector_loss
 from giftrl.ops.line import at, solve
 from giftrl.ops.loss import infimum, slope, smoothness, value
 from giftrl.ops.scalar import share
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
-from giftrl.updates.lines import make_line
 
 
 class Truncation(NamedTuple):

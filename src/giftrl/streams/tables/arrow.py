@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, Given, Message, require
-from giftrl.files import Output, require_replaceable
+from giftrl.files import Output, output_errors, require_replaceable
 from giftrl.streams.batch import Batch, LabelNames, Position, listed, merge, overflowed
 from giftrl.streams.columns import InferredColumn, Kind, Schema, decide, remarks, unasked
 from giftrl.streams.names.features import Dictionary, Features
@@ -111,7 +111,7 @@ class ConvertedWriter(Output):
     def open(self) -> Self:
         import pyarrow as pa
 
-        with self._errors():
+        with output_errors(self.argument, self.path):
             require_replaceable(self.path)
             try:
                 super().open()
@@ -133,7 +133,7 @@ class ConvertedWriter(Output):
             for name, values in (("indices", batch.indices), ("values", batch.data))
         ]
         record = pa.RecordBatch.from_arrays([as_arrow(batch.labels), as_arrow(batch.weights), *lists], schema=schema)
-        with self._errors():
+        with output_errors(self.argument, self.path):
             self._writer.write_batch(record, custom_metadata=self._new_names(batch))
 
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
