@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from giftrl.streams.names.interactions import SEPARATOR
+from giftrl.streams.names.features import SEPARATOR
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain

@@ -10,7 +10,7 @@ from giftrl.compiled.rows import CSR
 from giftrl.errors import BadRow
 from giftrl.losses.based import Based
 from giftrl.ops.loss import accepts, conjugate, curvature, flow, prox, residual, slope, value
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training import LinearModel, Settings, train
 from giftrl.training.model import learn_with_bases

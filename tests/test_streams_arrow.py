@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.source import Source, Stream
 from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter, RecordBatches
 from giftrl.streams.text.libsvm import LibsvmText

@@ -9,8 +9,7 @@ import time
 import pytest
 
 from giftrl.errors import InvalidInput
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing, restore
+from giftrl.streams.names.features import Dictionary, Hashing, restore
 from giftrl.streams.reader import Prefetch, Reader
 from tests.stream_rows import named_rows
 
@@ -137,7 +136,7 @@ def test_work_ahead_hands_over_what_is_raised():
 def test_interrupting_a_wait_for_standard_input():
     code = (
         "from giftrl.streams.reader import Reader\n"
-        "from giftrl.streams.names.hashing import Hashing\n"
+        "from giftrl.streams.names.features import Hashing\n"
         "print('ready', flush=True)\n"
         "for batch in Reader('-', Hashing(4), format='libsvm'): pass\n"
     )

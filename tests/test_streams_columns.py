@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput, UnknownName
 from giftrl.streams.columns import Columns, Schema, decide
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.source import Source, Stream
 from giftrl.streams.tables.csv import CsvBlocks, CsvText, find_delimiter, layout
 from giftrl.streams.tables.csv_fallback import Dialect

@@ -12,8 +12,7 @@ from sklearn.utils import murmurhash3_32
 
 from giftrl.compiled.compiler import ready
 from giftrl.errors import InvalidInput, UnknownName
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing, restore
+from giftrl.streams.names.features import Dictionary, Hashing, restore
 from giftrl.streams.names.tables import Sections, add_bytes, begin_name, end_name
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from giftrl.errors import InvalidInput
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.products import SEPARATOR, Crossing
+from giftrl.streams.names.features import SEPARATOR, Dictionary, Hashing
+from giftrl.streams.names.interactions import Crossing, Interactions
 from giftrl.streams.reader import Reader
 from tests.stream_rows import check, named_rows, vowpal_wabbit
 

@@ -14,8 +14,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.line_blocks import as_block
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText, scan_libsvm
 from giftrl.streams.text.libsvm import make_buffers as libsvm_buffers

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.names import interactions as module
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.names.interactions import SEPARATOR, Interactions, Ngrams
+from giftrl.streams.names.features import SEPARATOR, Dictionary, Hashing
+from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.reader import Reader
 from giftrl.streams.tables.arrow import ConvertedWriter
 from giftrl.streams.text.vw import VwText

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.streams.batch import Position
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.numbers import MAX_POWER, MIN_POWER, POWERS, shorten
 from tests.fuzz_parsers import check_number, mutated, pieces

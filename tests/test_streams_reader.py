@@ -14,8 +14,7 @@ import pytest
 
 from giftrl.errors import BadRow, BadSource, InvalidInput, UnknownName
 from giftrl.streams.batch import Position
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
 from giftrl.streams.tables.arrow import ConvertedWriter
@@ -116,7 +115,7 @@ def test_arguments_are_checked_before_anything_is_read(tmp_path):
 
 
 def test_interactions_in_pieces_end_where_they_say(tmp_path, monkeypatch):
-    from giftrl.streams.names import products
+    from giftrl.streams.names import interactions as products
 
     original = products.Crossing.cross
     monkeypatch.setattr(products.Crossing, "cross", lambda self, batch: original(self, batch, 30, 60))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from giftrl.errors import BadRow, BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.reader import Reader
 from tests.stream_rows import TEXTS, named_rows, read, signs, until_bad
 

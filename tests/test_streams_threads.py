@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadRow, BadSource
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.reader import Reader, ordered_map
 from giftrl.streams.source import Source
 

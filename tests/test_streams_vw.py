@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText

@@ -55,8 +55,7 @@ def convert_command(
     """
     from giftrl.streams.batch import LabelNames, listed
     from giftrl.streams.first_labels import first_labels
-    from giftrl.streams.names.features import Dictionary
-    from giftrl.streams.names.hashing import Hashing
+    from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions, Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.arrow import ConvertedWriter

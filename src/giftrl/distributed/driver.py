@@ -17,8 +17,7 @@ from giftrl.distributed.shards import ShardPlace, ShardReading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.features import News
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing, News
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.multi_pass import joined
 from giftrl.workers.merging import MergedLearner, SharedState

@@ -12,7 +12,7 @@ from giftrl.distributed.ray_crew import SIMULATED_CLUSTER, RayCrew, connect, req
 from giftrl.distributed.shards import ShardPlace, ShardReading, deal, find_files, look_at_files, source_of
 from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings

@@ -21,8 +21,7 @@ import numpy as np
 from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import News
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing, News
 from giftrl.streams.reader import Prefetch, Reader
 from giftrl.streams.source import HEAD_BYTES, STANDARD_INPUT, TEXT_FORMATS, Source, Stream, detect, find_sources, is_url
 from giftrl.training.settings import Settings

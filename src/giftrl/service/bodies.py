@@ -20,8 +20,7 @@ from giftrl.streams.batch import Batch, LabelNames, Rejected
 from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.first_labels import first_labels
 from giftrl.streams.line_blocks import BOM
-from giftrl.streams.names.features import News
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing, News
 from giftrl.streams.reader import Reader
 from giftrl.streams.source import FORMATS, HEAD_BYTES, Source, detect
 

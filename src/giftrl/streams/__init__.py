@@ -13,8 +13,7 @@
 from giftrl.errors import BadRow, BadSource
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Dictionary, Features, Report
-from giftrl.streams.names.hashing import Hashing, restore
+from giftrl.streams.names.features import Dictionary, Features, Hashing, Report, restore
 from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.reader import NORMALIZATIONS, Progress, Reader
 from giftrl.streams.source import FORMATS

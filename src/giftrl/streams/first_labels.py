@@ -7,7 +7,7 @@ from giftrl.errors import BadSource, GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.batch import CollectedLabels, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.streams.source import Source, Stream, find_sources
 

@@ -23,10 +23,8 @@ from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch, LabelNames, Position, Rejected, keep_rows
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.line_blocks import BLOCK_BYTES, MAX_LINE, Block, LineBlocks
-from giftrl.streams.names.features import Features, News
-from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.names.interactions import Interactions, Ngrams, no_order
-from giftrl.streams.names.products import Crossing
+from giftrl.streams.names.features import Features, Hashing, News
+from giftrl.streams.names.interactions import Crossing, Interactions, Ngrams, no_order
 from giftrl.streams.source import FORMATS, HEAD_BYTES, TEXT_FORMATS, Source, Stream, detect, find_sources
 from giftrl.system import cores
 
@@ -257,7 +255,7 @@ class Reader:
     def over(self, sources: Any, format: str | None = None) -> "Reader":  # noqa: A002
         """Turn to other sources; parsers and the schema of tables stay.
 
-        >>> from giftrl.streams.names.hashing import Hashing
+        >>> from giftrl.streams.names.features import Hashing
         >>> from giftrl.streams.source import Source
         >>> reader = Reader(Source("first", data=b"1 3:1\\n"), Hashing(4), background=False)
         >>> [len(batch) for batch in reader], [len(batch) for batch in reader.over(Source("next", data=b"1 |a x\\n"))]

@@ -25,8 +25,7 @@ from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Kind
-from giftrl.streams.names.features import Dictionary
-from giftrl.streams.names.interactions import SEPARATOR
+from giftrl.streams.names.features import SEPARATOR, Dictionary
 from giftrl.streams.names.tables import Sections, add_bytes, end_name
 from giftrl.training.certification import Rereading
 from giftrl.training.settings import LabelValues, Settings, look, needs_labels

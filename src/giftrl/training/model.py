@@ -25,8 +25,7 @@ from giftrl.models import load, save
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
-from giftrl.streams.names.features import Dictionary, Features
-from giftrl.streams.names.hashing import Hashing, restore
+from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
 from giftrl.training.settings import Settings
 from giftrl.workers.threads import Team, TeamTimes
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from giftrl.config import Predictor
 from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.features import Features
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Features, Hashing
 from giftrl.training.model import LinearModel
 
 #: Characters that would break a line or a column apart.
@@ -31,7 +30,7 @@ def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
         between: the separator.
 
     >>> from giftrl.streams.batch import Position
-    >>> from giftrl.streams.names.hashing import Hashing
+    >>> from giftrl.streams.names.features import Hashing
     >>> from giftrl.streams.text.libsvm import LibsvmText
     >>> batch = LibsvmText(Hashing(4), compiled=False).parse(b"1 1:1\\n-1 x\\n1 2:1\\n", "a", Position())
     >>> lines_of(batch, np.array([0.5, 2.0]))

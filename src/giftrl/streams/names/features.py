@@ -1,4 +1,4 @@
-"""Coordinates of feature names: the interface of both methods, and the dictionary.
+"""Coordinates of feature names, by hashing or by a dictionary.
 
 The name of a feature is ``feature`` in the default namespace and ``namespace^feature`` in any other; the value of a
 categorical column is the feature ``column=value``. Names are hashed and compared as UTF-8. The features of a LIBSVM
@@ -8,6 +8,7 @@ Both have one more coordinate, ``constant``, for the feature that is 1 in every 
 at once: a thread that reads ahead works on a copy (:meth:`Features.ahead`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,10 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
-from giftrl.errors import InvalidInput, require
-from giftrl.streams.names.tables import DROPPED, NAMES, ExactTable, Sections, enter_all, name_slots, number_slots
+from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.streams.names.tables import (
+    DROPPED,
+    MAX_LOGGED_BYTES,
+    NAMELESS,
+    NAMES,
+    NEW_NAMES,
+    ExactTable,
+    HashTable,
+    Sections,
+    enter_all,
+    name_slots,
+    number_slots,
+)
 
 Arrays = dict[str, NDArray[Any]]
+NO_PRODUCTS = np.empty((0, 1), np.int32)
+EULER = 0.5772156649015329
+#: Between the names of features, in the name of their product.
+SEPARATOR = " \u00d7 "
+#: Bytes of a hashed name that are shown; one of MAX_LOGGED_BYTES may be longer.
+MAX_SHOWN_BYTES = MAX_LOGGED_BYTES - 1
+#: Whole numbers below this have a short cut to their place in a dictionary.
+MAX_SHORT_CUTS = 2**22
 
 
 class Report(NamedTuple):
@@ -31,11 +52,11 @@ class Report(NamedTuple):
 
     slots: int  # coordinates for names
     used: int  # coordinates that a name was seen for
-    #: Different names that share a coordinate with an earlier one. For hashed names it is estimated by linear counting:
-    #: n names leave m exp(-n / m) of m coordinates empty. (K.-Y. Whang, B. Vander-Zanden, H. Taylor: A linear-time
-    #: probabilistic counting algorithm, 1990.) Where no coordinate is empty, there may be many more names.
+    #: Hash collisions: names that share a coordinate with an earlier one. For hashed names it is an estimate: n names
+    #: leave m exp(-n / m) of m coordinates empty. (K.-Y. Whang, B. Vander-Zanden, H. Taylor: A linear-time
+    #: probabilistic counting algorithm, 1990.) If no coordinate is empty, there may be many more names.
     collided: int
-    exact: bool  # whether that is a count
+    exact: bool  # True if that is a count
     dropped: int  # occurrences of names that a frozen dictionary does not have
 
     @property
@@ -45,18 +66,19 @@ class Report(NamedTuple):
 
 
 class News(NamedTuple):
-    """The names that came to :meth:`Features.ahead` and not to the features that it was made from."""
+    """The names that a copy made by :meth:`Features.ahead` has entered since, or since its last news."""
 
     first: int  # the dimension before them
-    slots: NDArray[np.int32]  # of hashed names: the log of :class:`HashTable`
+    slots: NDArray[np.int32]  # of hashed names: the log of :class:`giftrl.streams.names.tables.HashTable`
     ends: NDArray[np.int64]  # where each name ends in the text; the first number is 0
     text: NDArray[np.uint8]
     dropped: int  # occurrences of names that a frozen dictionary does not have
-    products: NDArray[np.int32] = np.empty((0, 1), np.int32)  # of hashed names: the rows of :class:`KeptProducts`
+    #: Of products of hashed names: the coordinate of each, and those of its factors; short ones end with -1.
+    products: NDArray[np.int32] = NO_PRODUCTS
 
 
 class Features(ABC):
-    """Gives names coordinates: :class:`Hashing` or :class:`Dictionary`.
+    """The coordinates of names: :class:`Hashing` or :class:`Dictionary`.
 
     >>> from giftrl.streams import Hashing
     >>> hashing = Hashing(18)
@@ -78,9 +100,15 @@ class Features(ABC):
     def constant(self) -> int:
         """The coordinate of the constant feature."""
 
-    @abstractmethod
     def name(self, slot: int) -> str | None:
         """The first name seen at a coordinate, or None."""
+        good = 0 <= slot < self.dimension
+        require(good, "slot", slot, f"must be a coordinate, from 0 to {self.dimension - 1}", "see dimension")
+        return "(constant)" if slot == self.constant else self._name(slot)
+
+    @abstractmethod
+    def _name(self, slot: int) -> str | None:
+        """The first name seen at a coordinate that is not the constant's."""
 
     def sign(self, slot: int) -> float:
         """The sign by which the values of a coordinate's name were multiplied."""
@@ -125,14 +153,14 @@ class Features(ABC):
         """Prepare for whole numbers up to this one."""
 
     def _noted(self) -> None:  # noqa: B027
-        """Called after names were entered."""
+        """Act on names that were entered."""
 
     def freeze(self) -> None:
-        """Learn no more names."""
+        """Enter no more names."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """Learn names again."""
+        """Enter names again."""
         self.frozen = False
 
     def slots(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -179,12 +207,10 @@ class Features(ABC):
     def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
         """The coordinates of whole numbers; the values are multiplied by their signs.
 
-        Returns:
-            the coordinates, and whether each number is known and has a coordinate of its own.
+        The second result is True if each number is known and has a coordinate of its own.
         """
         count = len(numbers)
-        slots = np.empty(count, np.int32)
-        digits = np.empty(20, np.uint8)
+        slots, digits = np.empty(count, np.int32), np.empty(20, np.uint8)
         loop = ready(number_slots, self.compiled, counted=False)
         self._expect(int(numbers.max(initial=0)))
         entry = 0
@@ -220,9 +246,260 @@ def sound(name: str, good: bool) -> None:
     require(good, "state", name, "is not as it was saved", "the file is damaged; use another copy")
 
 
-# Coordinates by a dictionary: one for every name.
+class Kept:
+    """Arrays of which the first has coordinates; additions are sorted in when they are asked for.
 
-SHORT_CUT = 2**22  # whole numbers below this have a short cut to their place in a dictionary
+    If a coordinate is added several times, its first entries stay.
+    """
+
+    def __init__(self, *arrays: NDArray[Any]) -> None:
+        self._parts = [arrays]
+
+    def add(self, *arrays: NDArray[Any]) -> None:
+        """Add entries."""
+        if len(arrays[0]):
+            self._parts.append(arrays)
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        """All entries, sorted by coordinate."""
+        if len(self._parts) > 1:
+            whole = [joined(each) for each in zip(*self._parts, strict=True)]
+            first = np.unique(whole[0], return_index=True)[1]
+            self._parts = [tuple(array[first] for array in whole)]
+        return self._parts[0]
+
+    def entry(self, slot: int) -> list[Any] | None:
+        """The entry of a coordinate, without the coordinate; None if it has none."""
+        slots, *others = self.arrays()
+        at = int(np.searchsorted(slots, slot))
+        return [array[at].tolist() for array in others] if at < len(slots) and slots[at] == slot else None
+
+
+def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays, one after the other; shorter rows are filled with -1."""
+    if parts[0].ndim == 2:
+        width = max(part.shape[1] for part in parts)
+        parts = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
+    return np.concatenate(parts)
+
+
+class Hashing(Features):
+    """A fixed number of coordinates; names are spread over them by MurmurHash3.
+
+    With ``h`` the signed 32-bit hash of a name (seed 0), its coordinate is ``abs(h) % 2**bits`` and its values are
+    multiplied by the sign of ``h``: what scikit-learn's ``FeatureHasher(n_features=2**bits)`` does. Two names on one
+    coordinate are summed. A whole number below 2**bits is its own coordinate, with sign +; a larger one is hashed by
+    its decimal digits. The constant is coordinate 2**bits.
+
+    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product. How many
+    names share a coordinate is estimated from how many coordinates are in use (:class:`Report`).
+
+    Args:
+        bits: from 1 to 30; 2**bits coordinates.
+        compiled: False to run the loops as plain Python.
+
+    >>> features = Hashing(4)
+    >>> slots, signs = features.slots(["city=Paris", "city=Rome", "height"])
+    >>> slots.tolist(), signs.tolist(), features.name(7), features.report().used
+    ([1, 7, 7], [-1.0, 1.0, 1.0], 'city=Rome', 2)
+    """
+
+    def __init__(self, bits: int = 18, *, compiled: bool = True) -> None:
+        good = isinstance(bits, (int, np.integer)) and 1 <= bits <= 30
+        require(good, "bits", bits, "must be a whole number from 1 to 30", "18 is a good start")
+        self.bits, self.compiled, self.frozen = int(bits), compiled, False
+        octets = (1 << self.bits) // 8 + 1
+        # Zeros that nothing is written to take no memory.
+        self._table: HashTable = HashTable(
+            named=np.zeros(octets, np.uint8),
+            numbered=np.zeros(octets, np.uint8),
+            news=np.zeros(64, np.int32),
+            ends=np.zeros(65, np.int64),
+            arena=np.zeros(4096, np.uint8),
+            counts=np.zeros(1, np.int64),
+            mask=np.uint64((1 << self.bits) - 1),
+        )
+        #: The first names of coordinates: where each begins in the text (-1: it is not kept), and its size.
+        self._names = Kept(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8))
+        self._text = bytearray()
+        self._products = Kept(np.empty(0, np.int32), np.empty((0, 0), np.int32))  # and the factors of each
+        self.crossed = np.zeros(octets, np.uint8)  # a bit for each coordinate that has a product
+        self._is_copy = False  # one that reads ahead: it keeps no names
+        self._new_products = [NO_PRODUCTS]  # for :meth:`news` of a copy
+
+    @property
+    def dimension(self) -> int:
+        return (1 << self.bits) + 1
+
+    @property
+    def constant(self) -> int:
+        return 1 << self.bits
+
+    def _name(self, slot: int) -> str | None:
+        name = self._own_name(slot)
+        if name is None and (factors := self._factors(slot)):
+            return SEPARATOR.join(self._own_name(factor) or f"#{factor}" for factor in factors)
+        return name
+
+    def _factors(self, slot: int) -> list[int]:
+        """The factors of the product of a coordinate; none if it has no product."""
+        entry = self._products.entry(slot)
+        return [] if entry is None else [factor for factor in entry[0] if factor >= 0]
+
+    def _kept_name(self, slot: int) -> str | None:
+        """The first name at a coordinate; None if it has none, or it is not kept."""
+        entry = self._names.entry(slot)
+        if entry is None or entry[0] < 0:
+            return None
+        begin, size = entry
+        raw = bytes(self._text[begin : begin + min(size, MAX_SHOWN_BYTES)])
+        return raw.decode(errors="ignore") + "…" if size == MAX_LOGGED_BYTES else raw.decode(errors="replace")
+
+    def _own_name(self, slot: int) -> str | None:
+        """The first name or number at a coordinate; products do not count."""
+        name = self._kept_name(slot)
+        return str(slot) if name is None and _has_bits(self._table.numbered, np.array([slot]))[0] else name
+
+    def sign(self, slot: int) -> float:
+        if slot == self.constant or self._own_name(slot) is not None:
+            return self._own_sign(slot)
+        return math.prod(self._own_sign(factor) for factor in self._factors(slot))
+
+    def _own_sign(self, slot: int) -> float:
+        name = self._kept_name(slot)
+        if name is None:
+            return 1.0
+        before, self.frozen = self.frozen, True  # a name that was cut is another name, which must not be kept
+        slots, signs = self.slots([name])
+        self.frozen = before
+        return float(signs[0]) if slots[0] == slot else 1.0
+
+    def note_products(self, rows: NDArray[np.int32]) -> None:
+        """Keep the factors of products, which are the first at their coordinates; see :attr:`News.products`."""
+        if self._is_copy:
+            self._new_products.append(rows.copy())
+        else:
+            self._products.add(rows[:, 0].copy(), rows[:, 1:].copy())
+
+    def report(self) -> Report:
+        size = 1 << self.bits
+        named, numbers = _ones(self._table.named), _ones(self._table.numbered)
+        used = _ones(self._table.named | self._table.numbered)
+        # The last coordinate is filled after size (log(size) + 0.577) names, on average.
+        names = size * (math.log(size / (size - named)) if named < size else math.log(size) + EULER)
+        return Report(size, used, max(0, round(names) + numbers - used), named == 0, 0)
+
+    def ahead(self) -> "Hashing":
+        copy = Hashing(self.bits, compiled=self.compiled)
+        copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
+        copy.crossed[:] = self.crossed
+        copy._is_copy, copy.frozen = True, self.frozen
+        return copy
+
+    def news(self) -> News:
+        table = self._table
+        count = int(table.counts[NEW_NAMES])
+        ends = table.ends[: count + 1].copy()
+        table.counts[NEW_NAMES] = 0
+        products, self._new_products = joined(self._new_products), [NO_PRODUCTS]
+        return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0, products)
+
+    def learn(self, news: News) -> None:
+        news = self.unknown(news)  # a copy does not know the names that others have entered
+        self._keep(news)
+        _set_bits(self._table.named, news.slots[news.slots >= 0] % NAMELESS)
+        _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
+        _set_bits(self.crossed, news.products[:, 0])
+        self._products.add(news.products[:, 0], news.products[:, 1:])
+
+    def unknown(self, news: News) -> News:
+        """News without the names and products of coordinates that have one; those of other processes may be known.
+
+        >>> ours, theirs = Hashing(4), Hashing(4).ahead()
+        >>> _ = ours.slots(["a"]), theirs.slots(["a", "b"])
+        >>> bytes(ours.unknown(theirs.news()).text)
+        b'b'
+        """
+        named = news.slots >= 0
+        places = np.where(named, news.slots % NAMELESS, 0)
+        kept = ~(named & _has_bits(self._table.named, places))
+        # A name that comes after the coordinate's own number is not kept, as if one copy had met both.
+        nameless = named & (_has_bits(self._table.numbered, places) | (news.slots >= NAMELESS))
+        sizes = np.diff(news.ends)
+        text = news.text[np.repeat(kept & ~nameless, sizes)]
+        slots, sizes = np.where(nameless, places + NAMELESS, news.slots)[kept], np.where(nameless, 0, sizes)[kept]
+        crossed = _has_bits(self.crossed, news.products[:, 0])
+        return news._replace(
+            slots=slots.astype(np.int32), ends=np.concatenate([[0], np.cumsum(sizes)]), text=text,
+            products=news.products[~crossed],
+        )  # fmt: skip
+
+    def _keep(self, news: News) -> None:
+        """Keep the names of coordinates that had none."""
+        named = news.slots >= 0
+        if not self._is_copy and named.any():
+            slots, sizes = news.slots[named], np.diff(news.ends)[named].astype(np.uint8)
+            begins = np.where(slots < NAMELESS, len(self._text) + news.ends[:-1][named], -1)
+            self._names.add(slots % NAMELESS, begins, sizes)
+            self._text += news.text.tobytes()
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        slots, begins, sizes = self._names.arrays()
+        names = np.frombuffer(bytes(self._text), np.uint8)
+        numbers = np.flatnonzero(np.unpackbits(self._table.numbered, bitorder="little")).astype(np.int32)
+        arrays: Arrays = {"slots": slots, "begins": begins, "sizes": sizes, "names": names, "numbers": numbers}
+        settings = {"kind": "hashing", "bits": self.bits}
+        products = np.column_stack(self._products.arrays())
+        if len(products):
+            settings["factors"] = products.shape[1] - 1
+            arrays["products"] = products.ravel()
+        return settings, arrays
+
+    def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
+        arrays = checked(given, slots=np.int32, begins=np.int64, sizes=np.uint8, names=np.uint8, numbers=np.int32)
+        slots, begins, sizes, names, numbers = arrays.values()
+        sound("slots", len(slots) == len(begins) == len(sizes) and ascending(slots, self.constant))
+        sound("numbers", ascending(numbers, self.constant))
+        ends = begins + np.minimum(sizes, MAX_SHOWN_BYTES)
+        sound("begins", bool((begins >= -1).all() and (ends <= len(names)).all()))
+        _set_bits(self._table.named, slots)
+        _set_bits(self._table.numbered, numbers)
+        self._names, self._text = Kept(slots, begins, sizes), bytearray(names.tobytes())
+        if "factors" in settings:
+            size = settings["factors"] + 1
+            products = checked(given, products=np.int32)["products"]
+            sound("factors", isinstance(size, int) and size > 2 and len(products) % size == 0)
+            products = products.reshape(-1, size)
+            inside = products.min(initial=0) >= -1 and products.max(initial=0) < self.constant
+            sound("products", ascending(products[:, 0], self.constant) and bool(inside))
+            _set_bits(self.crossed, products[:, 0])
+            self._products = Kept(products[:, 0], products[:, 1:])
+
+    def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
+        return bool(numbers.max(initial=0) < self.constant)
+
+    def _noted(self) -> None:
+        if not self._is_copy and self._table.counts[NEW_NAMES]:
+            self._keep(self.news())
+
+    def _grow(self, size: int) -> None:
+        table = self._table
+        count = 2 * len(table.news)
+        self._table = table._replace(
+            news=longer(table.news, count), ends=longer(table.ends, count + 1), arena=longer(table.arena, 64 * count)
+        )
+
+
+def _ones(bits: NDArray[np.uint8]) -> int:
+    return int.from_bytes(bits.tobytes(), "little").bit_count()
+
+
+def _has_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((bits[slots >> 3] >> (slots & 7).astype(np.uint8)) & 1 == 1)
+
+
+def _set_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> None:
+    np.bitwise_or.at(bits, slots >> 3, np.left_shift(1, slots & 7).astype(np.uint8))
 
 
 class Dictionary(Features):
@@ -243,8 +520,7 @@ class Dictionary(Features):
     """
 
     def __init__(self, *, compiled: bool = True) -> None:
-        self.compiled = compiled
-        self.frozen = False
+        self.compiled, self.frozen = compiled, False
         self._table: ExactTable = ExactTable(
             cells=np.zeros(1024, np.uint64),
             ends=np.zeros(513, np.int64),
@@ -262,11 +538,7 @@ class Dictionary(Features):
     def constant(self) -> int:
         return 0
 
-    def name(self, slot: int) -> str | None:
-        good = 0 <= slot < self.dimension
-        require(good, "slot", slot, f"must be a coordinate, from 0 to {self.dimension - 1}", "see dimension")
-        if slot == 0:
-            return "(constant)"
+    def _name(self, slot: int) -> str:
         begin, end = self._table.ends[slot - 1 : slot + 1]
         return self._table.arena[begin:end].tobytes().decode(errors="replace")
 
@@ -285,8 +557,8 @@ class Dictionary(Features):
         return copy
 
     def news(self) -> News:
-        (first, before), (last, dropped) = self._told, (self.dimension, int(self._table.counts[DROPPED]))
-        self._told = last, dropped
+        (first, before), self._told = self._told, (self.dimension, int(self._table.counts[DROPPED]))
+        last, dropped = self._told
         ends = self._table.ends[first - 1 : last].copy()
         text = self._table.arena[ends[0] : ends[-1]].copy()
         return News(first, np.empty(0, np.int32), ends - ends[0], text, dropped - before)
@@ -314,7 +586,7 @@ class Dictionary(Features):
         return not self.frozen or bool(slots.min(initial=1) >= 0)
 
     def _expect(self, largest: int) -> None:
-        size = min(SHORT_CUT, 1 << largest.bit_length())
+        size = min(MAX_SHORT_CUTS, 1 << largest.bit_length())
         if size > len(self._table.by_number):
             self._table = self._table._replace(by_number=longer(self._table.by_number, size))
 
@@ -330,3 +602,22 @@ class Dictionary(Features):
             ready(enter_all, self.compiled, counted=False)(cells, table.arena, table.ends, names)
             table = table._replace(cells=cells, ends=longer(table.ends, len(cells) // 2 + 1))
         self._table = table
+
+
+def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compiled: bool = True) -> Features:
+    """Restore features from :meth:`Features.state`; they are not frozen.
+
+    >>> features = Dictionary()
+    >>> _ = features.slots(["red", "green"])
+    >>> restore(*features.state()).name(2)
+    'green'
+    """
+    kind = settings.get("kind")
+    if kind not in ("hashing", "dictionary"):
+        raise UnknownName("kind", kind, ["dictionary", "hashing"])
+    try:
+        features = Hashing(settings["bits"], compiled=compiled) if kind == "hashing" else Dictionary(compiled=compiled)
+        features._restore(settings, arrays)
+    except KeyError as missing:
+        raise InvalidInput("state", missing.args[0], "is missing", "the file is damaged; use another copy") from None
+    return features

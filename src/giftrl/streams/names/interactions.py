@@ -1,7 +1,8 @@
 """Interactions (products of features of two or more groups) and n-grams (consecutive names as one feature)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,11 +12,19 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import BadSource, InvalidInput, require
-from giftrl.streams.names.tables import CARET, Sections
+from giftrl.streams.batch import Batch, keep_rows, merge, overflowed
+from giftrl.streams.names.features import SEPARATOR, Dictionary, Features, Hashing
+from giftrl.streams.names.tables import Sections, has_bit, set_bit
 
 ALL = ":"
-#: Between the names of features, in the name of their product.
-SEPARATOR = " \u00d7 "
+#: How many products a batch may have (larger ones are cut into several), and how many a row may have.
+MAX_PRODUCTS_PER_BATCH, MAX_PRODUCTS_PER_ROW = 1 << 22, 1 << 24
+#: How many products are remembered as unknown to a frozen dictionary.
+MAX_UNKNOWN_PRODUCTS = 1 << 22
+#: How many rows have their products counted at a time.
+ROWS_TO_COUNT = 1 << 12
+#: The longest n-grams, whose text is up to 2 + 3 + ... + 8 times as long as the names, and how many a row may have.
+MAX_NGRAM, MAX_NGRAMS_PER_ROW = 8, 1 << 24
 #: How many choices of groups the products of three or more factors may have.
 MAX_GROUP_CHOICES = 1 << 16
 
@@ -133,14 +142,6 @@ def matches(term: str, group: str) -> bool:
     return term == ALL or (group.startswith(term) if len(term) == 1 else group == term)
 
 
-# n-grams: consecutive names of a namespace as one feature.
-
-#: The longest n-grams. The text of all of them is up to 2 + 3 + ... + LONGEST times as long as that of the names.
-MAX_NGRAM = 8
-#: How many n-grams a row may have.
-MAX_NGRAMS_PER_ROW = 1 << 24
-
-
 class Ngrams:
     """Namespaces whose consecutive names are joined, and how many of them.
 
@@ -188,71 +189,319 @@ def no_order(source: str) -> BadSource:
     return BadSource(source, "has no n-grams: only names in VW text have an order", "use VW text, or no n-grams")
 
 
-class NamedEntries(NamedTuple):
-    """Entries with their values, the places of their names in a text, and their sections."""
+# Compiled loops that append products of features to rows.
 
-    text: NDArray[np.uint8]
-    values: NDArray[np.float64]
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+HALF = np.uint64(32)
+# Of the splitmix64 generator (G. Steele, D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014).
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+
+
+class GroupedEntries(NamedTuple):
+    """Rows and the groups of their entries."""
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]
+    groups: NDArray[np.uint8]
+    indptr: NDArray[np.int64]
+
+
+class WantedProducts(NamedTuple):
+    """The products to add, as arrays of :class:`Interactions`."""
+
+    allowed: NDArray[np.uint8]  # of two factors
+    patterns: NDArray[np.uint8]  # of more
+
+
+class ProductBuffers(NamedTuple):
+    """Buffers for rows with their products.
+
+    A factor is given by its coordinate. The factors of a product are sorted; -1 stands behind those of a short one.
+    """
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]  # -1 for a product in a dictionary
+    indptr: NDArray[np.int64]
+    factors: NDArray[np.int32]  # of each product, for a dictionary; no rows for hashed names
+    mask: np.uint64  # the last coordinate of hashed names; 0 for a dictionary
+    seen: NDArray[np.uint8]  # a bit for each hashed coordinate that has a product; empty if it does not matter
+    news: NDArray[np.int32]  # the coordinate and the factors of each product that is the first at its coordinate
+    # Memory of the loop: for one product, for the entries of a row, and for its groups.
+    chosen: NDArray[np.int32]
+    places: NDArray[np.int64]
+    order: NDArray[np.int64]
     starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    sections: Sections
+    filled: NDArray[np.int64]
 
 
 @formula
-def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
-    """Copy entries section by section, each with its n-grams behind it; their names go to the end of the text."""
-    out = 0
-    for section in range(len(sizes)):
-        first = old.sections.first[section]
-        last = old.sections.first[section + 1] if section + 1 < len(sizes) else len(old.values)
-        new.sections.first[section] = out
+def spread(key: Any) -> Any:
+    """Sixty-four well mixed bits."""
+    key = (key + GOLDEN) & np.uint64(2**64 - 1)
+    key = (key ^ (key >> np.uint64(30))) * MIX1
+    key = (key ^ (key >> np.uint64(27))) * MIX2
+    return key ^ (key >> np.uint64(31))
+
+
+@formula
+def pair_key(a: Any, b: Any) -> Any:
+    """One number for two coordinates, in whatever order they come."""
+    u, v = np.uint64(a), np.uint64(b)
+    return (min(u, v) << HALF) | max(u, v)
+
+
+@formula
+def product_slot(factors: Any, size: Any, mask: Any) -> Any:
+    """The coordinate of the product of hashed features, sorted: 32 mixed bits, modulo a power of two."""
+    key = spread(pair_key(factors[ZERO], factors[ONE]))
+    for i in range(2, size):
+        key = spread(key ^ np.uint64(factors[np.uint64(i)]))
+    return (key >> HALF) & mask
+
+
+@formula
+def store_product(made: Any, factors: Any, size: Any, value: Any, out: Any, noted: Any) -> Any:
+    """Write the product of some features, sorted; returns how many are noted as the first at their coordinates."""
+    made.data[out] = value
+    if made.mask > ZERO:
+        slot = product_slot(factors, size, made.mask)
+        made.indices[out] = np.int64(slot)
+        if len(made.seen) > 0 and not has_bit(made.seen, slot):
+            set_bit(made.seen, slot)
+            made.news[noted, ZERO] = np.int64(slot)
+            for i in range(made.news.shape[1] - 1):
+                made.news[noted, np.uint64(i + 1)] = factors[np.uint64(i)] if i < size else -1
+            noted = noted + ONE
+    else:
+        made.indices[out] = -1
+        for i in range(size):
+            made.factors[out, np.uint64(i)] = factors[np.uint64(i)]
+    return noted
+
+
+@formula
+def cross_rows(entries: Any, wanted: Any, made: Any) -> Any:
+    """Copy rows and append their products; returns how many of these are news."""
+    data, indices, groups, indptr = entries
+    allowed, patterns = wanted
+    factors = made.chosen
+    out, noted = ZERO, ZERO
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        made.indptr[np.uint64(i)] = np.int64(out)
         for k in range(first, last):
-            new.values[out], new.starts[out], new.ends[out] = old.values[k], old.starts[k], old.ends[k]
-            out += 1
-        for size in range(2, sizes[section] + 1):
-            for k in range(first, last - size + 1):
-                new.values[out], new.starts[out] = 1.0, written
-                for word in range(k, k + size):
-                    if word > k:
-                        new.text[written] = CARET
-                        written += 1
-                    for at in range(old.starts[word], old.ends[word]):
-                        new.text[written] = old.text[at]
-                        written += 1
-                new.ends[out] = written
-                out += 1
-    return written
+            made.data[out] = data[k]
+            made.indices[out] = indices[k]
+            out = out + ONE
+        for k in range(first, last):
+            g = np.uint64(groups[k])
+            if g == ZERO:
+                continue
+            for j in range(first, k + ONE):
+                if allowed[g, np.uint64(groups[j])]:
+                    factors[ZERO], factors[ONE] = min(indices[k], indices[j]), max(indices[k], indices[j])
+                    noted = store_product(made, factors, 2, data[k] * data[j], out, noted)
+                    out = out + ONE
+        if len(patterns) > 0:
+            out, noted = add_longer(entries, first, last, patterns, made, out, noted)
+    made.indptr[len(made.indptr) - 1] = np.int64(out)
+    return noted
 
 
-def with_ngrams(
-    named: NamedEntries, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
-) -> tuple[NamedEntries, NDArray[np.int64]]:
-    """Entries with their n-grams, and how many there are up to the end of each row.
+@formula
+def add_longer(entries: Any, first: Any, last: Any, patterns: Any, made: Any, out: Any, noted: Any) -> tuple[Any, Any]:
+    """Append the products of three or more factors of one row; where the next goes, and how many are news.
 
-    Args:
-        named: the entries of a block.
-        sizes: of the largest n-grams of each section, 1 if it has none.
-        row_ends: how many entries there are up to the end of each row, without n-grams.
-        compiled: False to run the loop as plain Python.
-
-    >>> text = np.frombuffer(b"the cat sat", np.uint8)
-    >>> at = NamedEntries(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
-    >>> more, ends = with_ngrams(at, np.array([2]), np.array([3]), compiled=False)
-    >>> [more.text[a:b].tobytes().decode() for a, b in zip(more.starts, more.ends)], ends.tolist()
-    (['the', 'cat', 'sat', 'the^cat', 'cat^sat'], [5])
+    Entries are sorted by their groups. Each factor of a pattern then has a range of entries to go through; a factor of
+    the same group as the one before it starts where that one stands, so that each choice of entries comes once.
     """
-    first, count = named.sections.first, len(named.values)
-    words, longest = np.diff(first, append=count), int(sizes.max(initial=1))
-    added, room = np.zeros(len(sizes), np.int64), 0
-    for size in range(2, longest + 1):
-        added += np.where(sizes >= size, np.maximum(words - size + 1, 0), 0)
-        room += size * int((named.ends - named.starts + 1).sum())
-    size = count + int(added.sum())
-    text = np.empty(len(named.text) + room, np.uint8)
-    text[: len(named.text)] = named.text
-    floats, places = np.empty(size), (np.empty(size, np.int64), np.empty(size, np.int64))
-    made = NamedEntries(text, floats, *places, named.sections._replace(first=np.empty(len(sizes), np.int64)))
-    written = int(ready(join_names, compiled, counted=False)(named, sizes, made, len(named.text)))
-    # A section belongs to a row if it begins before the row ends; an empty one adds nothing to either of two rows.
-    before = np.concatenate([[0], np.cumsum(added)])
-    return made._replace(text=text[:written]), row_ends + before[np.searchsorted(first, row_ends, side="left")]
+    factors, places, order, starts, filled = made.chosen, made.places, made.order, made.starts, made.filled
+    for code in range(257):
+        starts[code] = 0
+    for k in range(first, last):
+        starts[np.uint64(entries.groups[k]) + ONE] += 1
+    for code in range(256):
+        starts[code + 1] += starts[code]
+        filled[code] = starts[code]
+    for k in range(first, last):
+        g = np.uint64(entries.groups[k])
+        order[filled[g]] = np.int64(k)
+        filled[g] += 1
+    for row in range(len(patterns)):
+        size, there = 0, True
+        for i in range(patterns.shape[1]):
+            g = np.uint64(patterns[row, i])
+            if g > ZERO:
+                size += 1
+                places[i] = starts[g]
+                there = there and starts[g + ONE] > starts[g]
+        while there:
+            value = 1.0
+            for i in range(size):
+                k = order[places[i]]
+                value *= entries.data[k]
+                at = i
+                while at > 0 and factors[at - 1] > entries.indices[k]:
+                    factors[at] = factors[at - 1]
+                    at -= 1
+                factors[at] = entries.indices[k]
+            noted = store_product(made, factors, size, value, out, noted)
+            out = out + ONE
+            # On to the next choice, as an odometer goes on.
+            i = size - 1
+            while i >= 0 and places[i] == starts[np.uint64(patterns[row, i]) + ONE] - 1:
+                i -= 1
+            there = i >= 0
+            if there:
+                places[i] += 1
+                for later in range(i + 1, size):
+                    g = np.uint64(patterns[row, later])
+                    same = patterns[row, later] == patterns[row, later - 1]
+                    places[later] = places[later - 1] if same else starts[g]
+    return out, noted
+
+
+def count_products(entries: GroupedEntries, wanted: WantedProducts) -> NDArray[np.int64]:
+    """Count the products of each row; n of m entries of a group are chosen, with repetition, in C(m + n - 1, n) ways.
+
+    Exact up to 2^53.
+    """
+    rows, groups, allowed = len(entries.indptr) - 1, len(wanted.allowed), wanted.allowed.astype(np.float64)
+    counts = []
+    for first in range(0, rows, ROWS_TO_COUNT):
+        indptr = entries.indptr[first : first + ROWS_TO_COUNT + 1]
+        some = len(indptr) - 1
+        cells = np.repeat(np.arange(some) * groups, np.diff(indptr)) + entries.groups[indptr[0] : indptr[-1]]
+        members = np.bincount(cells, minlength=some * groups).reshape(some, groups).astype(np.float64)
+        total = (((members @ allowed) * members).sum(axis=1) + members @ np.diag(allowed)) / 2.0
+        for pattern in wanted.patterns.tolist():
+            ways, run = np.ones(some), 0
+            for i, group in enumerate(filter(None, pattern)):
+                run = run + 1 if i > 0 and group == pattern[i - 1] else 1
+                ways = ways * (members[:, group] + (run - 1)) / run
+            total += ways
+        counts.append(np.minimum(total, 2.0**62).astype(np.int64))
+    return np.concatenate([np.empty(0, np.int64), *counts])
+
+
+class _Products:
+    """The coordinates of products in a dictionary, which saves making the name of one that came before."""
+
+    def __init__(self, features: Features, compiled: bool) -> None:
+        self.features = features
+        self.compiled = compiled
+        self._clear()
+
+    def _clear(self) -> None:
+        self._places = Dictionary(compiled=self.compiled)  # its names are the bytes of the factors
+        self._slots = np.zeros(1, np.int32)  # by those places
+        self._frozen = self.features.frozen
+
+    def slots(self, factors: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The coordinates of products, by their factors as :class:`ProductBuffers` has them."""
+        if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > MAX_UNKNOWN_PRODUCTS):
+            self._clear()
+        count, width = factors.shape
+        starts = np.arange(0, 4 * width * count, 4 * width)
+        text = np.ascontiguousarray(factors).view(np.uint8).reshape(-1)
+        places = self._places.name_slots(text, starts, starts + 4 * width, Sections.none(), np.ones(count))
+        new = self._places.news().text.view(np.int32).reshape(-1, width)
+        made = self.features.slots(self._names(new))[0]  # the signs of a dictionary are all 1
+        self._slots = np.append(self._slots, made)
+        return np.asarray(self._slots[places])
+
+    def _names(self, factors: NDArray[np.int32]) -> list[str]:
+        known = {slot: str(self.features.name(slot)) for slot in np.unique(factors).tolist() if slot >= 0}
+        return [SEPARATOR.join([known[slot] for slot in row if slot >= 0]) for row in factors.tolist()]
+
+
+class Crossed(NamedTuple):
+    """Rows with their products, and the lines of rows with too many products or too large ones."""
+
+    batch: Batch
+    bad: list[tuple[int, str, str]]  # the line, what is wrong, what was expected
+    following: int | None  # the line where the next piece begins; None after the last
+
+
+class Crossing:
+    """Interactions for one way of numbering features."""
+
+    def __init__(self, interactions: Interactions, features: Features, *, compiled: bool = True) -> None:
+        self.interactions = interactions
+        self.features = features
+        self.compiled = compiled
+        self._named = None if isinstance(features, Hashing) else _Products(features, compiled)
+
+    def cross(
+        self, batch: Batch, piece: int = MAX_PRODUCTS_PER_BATCH, most: int = MAX_PRODUCTS_PER_ROW
+    ) -> Iterator[Crossed]:
+        """The rows of a batch with their products, in pieces that fit into memory; all have the batch's ``end``."""
+        wanted = WantedProducts(self.interactions.allowed, self.interactions.patterns)
+        counts = count_products(GroupedEntries(batch.data, batch.indices, batch.groups, batch.indptr), wanted)
+        bad = [
+            (int(batch.lines[row]), f"a row with {counts[row]} products of features", f"at most {most}")
+            for row in np.flatnonzero(counts > most)
+        ]
+        if bad:
+            batch, counts = keep_rows(batch, counts <= most), counts[counts <= most]
+        totals = np.cumsum(counts + np.diff(batch.indptr))
+        first = 0
+        while first < len(batch) or bad:
+            before = totals[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(totals, before + piece, side="right")))
+            last = min(last, len(batch))
+            following = int(batch.lines[last]) if last < len(batch) else None
+            here = [each for each in bad if following is None or each[0] < following]
+            yield Crossed(*self._piece(batch, first, last, counts, wanted, here), following)
+            first, bad = last, bad[len(here) :]
+
+    def _piece(
+        self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], wanted: WantedProducts,
+        bad: list[tuple[int, str, str]],
+    ) -> tuple[Batch, list[tuple[int, str, str]]]:  # fmt: skip
+        begin, end = batch.indptr[first], batch.indptr[last]
+        rows = batch.data[begin:end], batch.indices[begin:end], batch.groups[begin:end]
+        entries = GroupedEntries(*rows, batch.indptr[first : last + 1] - begin)
+        data, indices, indptr = self._crossed(entries, wanted, int(end - begin + counts[first:last].sum()))
+        data, indices, _, indptr = merge(data, indices, np.empty(0, np.uint8), indptr, compiled=self.compiled)
+        made = replace(
+            batch, data=data, indices=indices, indptr=indptr, labels=batch.labels[first:last],
+            weights=batch.weights[first:last], lines=batch.lines[first:last], groups=np.empty(0, np.uint8),
+            tags=batch.tags[first:last], bases=batch.bases[first:last], rejected=(),
+        )  # fmt: skip
+        wrong = overflowed(data, indptr)
+        if len(wrong):
+            lines = [int(line) for line in made.lines[wrong]]
+            bad = sorted(bad + [(line, "a product of features that is too large", "a finite number") for line in lines])
+            made = keep_rows(made, ~np.isin(np.arange(len(made)), wrong))
+        return made, bad
+
+    def _crossed(
+        self, entries: GroupedEntries, wanted: WantedProducts, size: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
+        """Rows with their products, which are so many entries in all."""
+        features, width = self.features, self.interactions.width
+        nothing, none = np.empty(0, np.uint8), np.empty((0, width), np.int32)
+        longest = int(np.diff(entries.indptr).max(initial=0))
+        made = ProductBuffers(
+            np.empty(size), np.empty(size, np.int32), np.empty(len(entries.indptr), np.int64), none, np.uint64(0),
+            nothing, np.empty((0, width + 1), np.int32), np.empty(width, np.int32),
+            *(np.empty(each, np.int64) for each in (width, longest, 257, 257)),
+        )  # fmt: skip
+        if isinstance(features, Hashing):
+            made = made._replace(mask=np.uint64(features.constant - 1))
+            if not features.frozen:
+                news = np.empty((min(size, features.constant), width + 1), np.int32)
+                made = made._replace(seen=features.crossed, news=news)
+        else:
+            made = made._replace(factors=np.full((size, width), -1, np.int32))
+        noted = int(ready(cross_rows, self.compiled, counted=False)(entries, wanted, made))
+        if isinstance(features, Hashing):
+            features.note_products(made.news[:noted])
+        elif self._named is not None:
+            products = made.indices < 0
+            made.indices[products] = self._named.slots(made.factors[products])
+        return made.data, made.indices, made.indptr

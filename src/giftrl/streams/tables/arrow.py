@@ -13,8 +13,7 @@ from giftrl.errors import BadSource, Given, Message, require
 from giftrl.files import Output, output_errors, require_replaceable
 from giftrl.streams.batch import Batch, LabelNames, Position, listed, merge, overflowed
 from giftrl.streams.columns import InferredColumn, Kind, Schema, decide, remarks, unasked
-from giftrl.streams.names.features import Dictionary, Features
-from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions, Ngrams, no_order
 from giftrl.streams.source import Stream
 from giftrl.streams.tables.table_rows import (

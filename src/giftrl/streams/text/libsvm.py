@@ -48,7 +48,7 @@ class LibsvmText(TextParser):
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
     that breaks a rule is rejected whole, and reading continues with the next one.
 
-    >>> from giftrl.streams.names.hashing import Hashing
+    >>> from giftrl.streams.names.features import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())
     >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist(), batch.lines.tolist()
     ([1.0, 0.5], [3, 7], [0.5, 2.0], [1, 3])

@@ -18,8 +18,8 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.batch import LabelNames, Position
 from giftrl.streams.line_blocks import count_lines
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.interactions import Interactions, NamedEntries, Ngrams, with_ngrams
-from giftrl.streams.names.tables import Sections, byte
+from giftrl.streams.names.interactions import Interactions, Ngrams
+from giftrl.streams.names.tables import CARET, Sections, byte
 from giftrl.streams.text.numbers import number
 from giftrl.streams.text.parser import (
     COLON,
@@ -281,3 +281,76 @@ def read_named(
     elif (end == start and not may_be_empty) or not name_ends(block, at):
         fault, spot = blame_name(block, at, spot, misplaced)
     return end, at, value, spot, fault
+
+
+# n-grams.
+
+
+class NamedEntries(NamedTuple):
+    """Entries with their values, the places of their names in a text, and their sections."""
+
+    text: NDArray[np.uint8]
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    sections: Sections
+
+
+@formula
+def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
+    """Copy entries section by section, each with its n-grams behind it; their names go to the end of the text."""
+    out = 0
+    for section in range(len(sizes)):
+        first = old.sections.first[section]
+        last = old.sections.first[section + 1] if section + 1 < len(sizes) else len(old.values)
+        new.sections.first[section] = out
+        for k in range(first, last):
+            new.values[out], new.starts[out], new.ends[out] = old.values[k], old.starts[k], old.ends[k]
+            out += 1
+        for size in range(2, sizes[section] + 1):
+            for k in range(first, last - size + 1):
+                new.values[out], new.starts[out] = 1.0, written
+                for word in range(k, k + size):
+                    if word > k:
+                        new.text[written] = CARET
+                        written += 1
+                    for at in range(old.starts[word], old.ends[word]):
+                        new.text[written] = old.text[at]
+                        written += 1
+                new.ends[out] = written
+                out += 1
+    return written
+
+
+def with_ngrams(
+    named: NamedEntries, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
+) -> tuple[NamedEntries, NDArray[np.int64]]:
+    """Entries with their n-grams, and how many there are up to the end of each row.
+
+    Args:
+        named: the entries of a block.
+        sizes: of the largest n-grams of each section, 1 if it has none.
+        row_ends: how many entries there are up to the end of each row, without n-grams.
+        compiled: False to run the loop as plain Python.
+
+    >>> text = np.frombuffer(b"the cat sat", np.uint8)
+    >>> at = NamedEntries(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
+    >>> more, ends = with_ngrams(at, np.array([2]), np.array([3]), compiled=False)
+    >>> [more.text[a:b].tobytes().decode() for a, b in zip(more.starts, more.ends)], ends.tolist()
+    (['the', 'cat', 'sat', 'the^cat', 'cat^sat'], [5])
+    """
+    first, count = named.sections.first, len(named.values)
+    words, longest = np.diff(first, append=count), int(sizes.max(initial=1))
+    added, room = np.zeros(len(sizes), np.int64), 0
+    for size in range(2, longest + 1):
+        added += np.where(sizes >= size, np.maximum(words - size + 1, 0), 0)
+        room += size * int((named.ends - named.starts + 1).sum())
+    size = count + int(added.sum())
+    text = np.empty(len(named.text) + room, np.uint8)
+    text[: len(named.text)] = named.text
+    floats, places = np.empty(size), (np.empty(size, np.int64), np.empty(size, np.int64))
+    made = NamedEntries(text, floats, *places, named.sections._replace(first=np.empty(len(sizes), np.int64)))
+    written = int(ready(join_names, compiled, counted=False)(named, sizes, made, len(named.text)))
+    # A section belongs to a row if it begins before the row ends; an empty one adds nothing to either of two rows.
+    before = np.concatenate([[0], np.cumsum(added)])
+    return made._replace(text=text[:written]), row_ends + before[np.searchsorted(first, row_ends, side="left")]
