@@ -323,7 +323,7 @@ class Hashing(Features):
         self._names = Kept(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8))
         self._text = bytearray()
         self._products = Kept(np.empty(0, np.int32), np.empty((0, 0), np.int32))  # and the factors of each
-        self.crossed = np.zeros(octets, np.uint8)  # a bit for each coordinate that has a product
+        self._crossed = np.zeros(octets, np.uint8)
         self._is_copy = False  # one that reads ahead: it keeps no names
         self._new_products = [NO_PRODUCTS]  # for :meth:`news` of a copy
 
@@ -374,6 +374,11 @@ class Hashing(Features):
         self.frozen = before
         return float(signs[0]) if slots[0] == slot else 1.0
 
+    @property
+    def crossed(self) -> NDArray[np.uint8]:
+        """A bit for each coordinate that has a product."""
+        return self._crossed
+
     def note_products(self, rows: NDArray[np.int32]) -> None:
         """Keep the factors of products, which are the first at their coordinates; see :attr:`News.products`."""
         if self._is_copy:
@@ -392,7 +397,7 @@ class Hashing(Features):
     def ahead(self) -> "Hashing":
         copy = Hashing(self.bits, compiled=self.compiled)
         copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
-        copy.crossed[:] = self.crossed
+        copy._crossed[:] = self._crossed
         copy._is_copy, copy.frozen = True, self.frozen
         return copy
 
@@ -409,7 +414,7 @@ class Hashing(Features):
         self._keep(news)
         _set_bits(self._table.named, news.slots[news.slots >= 0] % NAMELESS)
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
-        _set_bits(self.crossed, news.products[:, 0])
+        _set_bits(self._crossed, news.products[:, 0])
         self._products.add(news.products[:, 0], news.products[:, 1:])
 
     def unknown(self, news: News) -> News:
@@ -428,7 +433,7 @@ class Hashing(Features):
         sizes = np.diff(news.ends)
         text = news.text[np.repeat(kept & ~nameless, sizes)]
         slots, sizes = np.where(nameless, places + NAMELESS, news.slots)[kept], np.where(nameless, 0, sizes)[kept]
-        crossed = _has_bits(self.crossed, news.products[:, 0])
+        crossed = _has_bits(self._crossed, news.products[:, 0])
         return news._replace(
             slots=slots.astype(np.int32), ends=np.concatenate([[0], np.cumsum(sizes)]), text=text,
             products=news.products[~crossed],
@@ -472,7 +477,7 @@ class Hashing(Features):
             products = products.reshape(-1, size)
             inside = products.min(initial=0) >= -1 and products.max(initial=0) < self.constant
             sound("products", ascending(products[:, 0], self.constant) and bool(inside))
-            _set_bits(self.crossed, products[:, 0])
+            _set_bits(self._crossed, products[:, 0])
             self._products = Kept(products[:, 0], products[:, 1:])
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
