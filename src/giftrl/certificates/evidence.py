@@ -318,10 +318,8 @@ class Evidence:
 
     def _among(self, features: NDArray[np.int64]) -> "Evidence":
         """The same evidence with further features, and with second moments committed."""
-        where, run = np.searchsorted(features, self.features), self
-        if self.moments is not None:
-            sums = self.moments.committed()
-            run = replace(self, **sums._asdict())
+        where = np.searchsorted(features, self.features)
+        run = self if self.moments is None else replace(self, **self.moments.committed())
         arrays: dict[str, Any] = {}
         for name in ("theta", "squares", "sums"):
             array = getattr(run, name)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,23 +21,6 @@ DENSE_NUMBERS = 1 << 20
 #: The arrays of moments in a state, and the numbers, which share one array.
 MOMENT_ARRAYS = ("mean", "scatter", "cross", "squares")
 MOMENT_NUMBERS = ("rows", "weight", "label_mean", "label_scatter", "label_squares")
-
-
-class DualSums(NamedTuple):
-    """Sums over examples with duals."""
-
-    conjugate: float  # an upper bound on sum_t h_t phi*(a_t), in spite of rounding
-    theta: Array  # -sum_t h_t a_t s_t
-    error: Array  # the largest error of each entry of theta
-
-
-class CommittedMoments(NamedTuple):
-    """Sums of committed examples, as for :class:`~giftrl.certificates.evidence.Evidence`."""
-
-    theta: Array
-    conjugate: float
-    conjugate_size: float
-    dual_squares: float
 
 
 @dataclass(frozen=True)
@@ -215,18 +198,17 @@ class Moments:
         z = self._solve(units, radius, ridge)
         if z is None:
             return -math.inf
-        duals = self.duals_of(units.model(z))
-        bound = -duals.conjugate - price(units.dual_norm(duals.theta, duals.error), radius, ridge)
+        conjugate, theta, error = self._duals(units.model(z))
+        bound = -conjugate - price(units.dual_norm(theta, error), radius, ridge)
         return bound if math.isfinite(bound) else -math.inf
 
-    def best_model(self, units: Units) -> Array | None:
-        """A nearly best model of any size; None if numbers overflow float64."""
-        z = self._solve(units, math.inf, 1e-9 * self.weight)
-        return None if z is None else units.model(z)
-
     @np.errstate(all="ignore")
-    def duals_of(self, model: Array) -> DualSums:
-        """The sums over all examples, with the residuals of one model as duals."""
+    def _duals(self, model: Array) -> tuple[float, Array, Array]:
+        """Sums over all examples, with the residuals of one model as duals.
+
+        They are an upper bound on sum_t h_t phi*(a_t), in spite of rounding; theta = -sum_t h_t a_t s_t; and the
+        largest error of each entry of theta.
+        """
         x, c = model.copy(), self.constant
         beta, w = 0.0, self.weight
         if c is not None:
@@ -245,7 +227,8 @@ class Moments:
         long = float(r @ np.abs(x)) + math.sqrt(self.label_squares)
         drift = n * FLOAT_EPS * math.sqrt(w) * long if c is not None else 0.0
         error = n * FLOAT_EPS * e * short + 8.0 * FLOAT_EPS * (e * long + r * short) + (8.0 * FLOAT_EPS) ** 2 * r * long
-        error = error + np.abs(self.mean) * drift + len(x) * FLOAT_EPS * (self.scatter_size(x) + np.abs(self.cross))
+        terms = np.abs(self.scatter) @ np.abs(x)
+        error = error + np.abs(self.mean) * drift + len(x) * FLOAT_EPS * (terms + np.abs(self.cross))
         error = error + np.where(self.squares > 0.0, n * n * FLOAT_TINY, 0.0)  # other features are 0 in every example
         if c is not None:
             error[c] += drift
@@ -253,9 +236,9 @@ class Moments:
         slack += (
             n * n * FLOAT_TINY
             + (abs(beta) + abs(self.label_mean)) * drift
-            + (len(x) + 8.0) * FLOAT_EPS * (self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised))
+            + (len(x) + 8.0) * FLOAT_EPS * (self.label_scatter + float(np.abs(x) @ terms) + abs(raised))
         )
-        return DualSums(slack - value, theta, error)
+        return slack - value, theta, error
 
     @property
     def sums(self) -> Array:
@@ -265,30 +248,28 @@ class Moments:
             sums[self.constant] = self.weight
         return sums
 
-    def units(self) -> Units:
-        """Standardised features, or scaled ones without a constant feature."""
-        if self.constant is None:
-            return Units.of_features(self.squares, self.weight)
-        return Units.centred(self.squares, self.sums, self.weight, self.constant)
-
     @np.errstate(all="ignore")
-    def committed(self) -> "CommittedMoments":
-        """The sums over the examples, with the residuals of a nearly best model as duals."""
-        model = self.best_model(self.units())
-        duals = self.duals_of(np.zeros(len(self.mean)) if model is None else model)
-        if not (np.isfinite(duals.conjugate) and np.isfinite(duals.theta).all()):
-            return CommittedMoments(np.zeros(len(self.mean)), math.inf, 0.0, 0.0)  # nothing can be proved any more
-        # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples; the
-        # dual squares are chosen so that this is at least the error here.
-        size = np.sqrt(self.squares)
-        allowed = (self.rows + 4.0) * FLOAT_EPS * size
-        factor = np.max(np.divide(duals.error, allowed, where=allowed > 0.0, out=np.zeros(len(size))), initial=0.0)
-        return CommittedMoments(duals.theta, duals.conjugate, abs(duals.conjugate), float(factor * factor))
+    def committed(self) -> dict[str, Any]:
+        """The sums over these examples in an :class:`~giftrl.certificates.evidence.Evidence` that has committed them.
 
-    def scatter_size(self, x: Array) -> Array:
-        """|scatter| |x|: upper bounds on the terms of the product."""
-        out: Array = np.abs(self.scatter) @ np.abs(x)
-        return out
+        The duals are the residuals of a nearly best model.
+        """
+        if self.constant is None:
+            units = Units.of_features(self.squares, self.weight)
+        else:
+            units = Units.centred(self.squares, self.sums, self.weight, self.constant)
+        z = self._solve(units, math.inf, 1e-9 * self.weight)
+        conjugate, theta, error = self._duals(np.zeros(len(self.mean)) if z is None else units.model(z))
+        factor = 0.0
+        if math.isfinite(conjugate) and np.isfinite(theta).all():
+            # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples;
+            # the dual squares are chosen so that this is at least the error here.
+            allowed = (self.rows + 4.0) * FLOAT_EPS * np.sqrt(self.squares)
+            ratios = np.divide(error, allowed, where=allowed > 0.0, out=np.zeros(len(error)))
+            factor, size = float(np.max(ratios, initial=0.0)), abs(conjugate)
+        else:
+            conjugate, theta, size = math.inf, np.zeros(len(theta)), 0.0  # nothing can be proved any more
+        return {"theta": theta, "conjugate": conjugate, "conjugate_size": size, "dual_squares": factor * factor}
 
     @np.errstate(all="ignore")
     def _solve(self, units: Units, radius: float, ridge: float) -> Array | None:

@@ -428,15 +428,11 @@ def as_budget(budget: Any) -> int:
 
 def add_moments(by_feature: NDArray[Any], sums: NDArray[Any], moments: Moments, places: NDArray[np.int64]) -> None:
     """Commit examples given by their second moments; ``places`` are the rows of their features in ``by_feature``."""
-    committed = moments.committed()
-    for place, added in (
-        (at.CURVATURE_COLUMN, moments.squares), (at.SQUARES_COLUMN, moments.squares), (at.SUMS_COLUMN, moments.sums),
-        (at.THETA_COLUMN, committed.theta),
-    ):  # fmt: skip
-        by_feature[places, place] += added
-    sums[at.COMMITTED_COUNT] += moments.rows
-    sums[at.COMMITTED_WEIGHT] += moments.weight
-    sums[[at.CONJUGATE_SUM, at.CONJUGATE_SIZE, at.DUAL_SQUARES]] += committed[1:]
+    theta, *added = moments.committed().values()
+    # The columns H, sums of h s^2 and of h s, and theta.
+    by_feature[places] += np.column_stack([moments.squares, moments.squares, moments.sums, theta])
+    committed = [at.COMMITTED_COUNT, at.COMMITTED_WEIGHT, at.CONJUGATE_SUM, at.CONJUGATE_SIZE, at.DUAL_SQUARES]
+    sums[committed] += [moments.rows, moments.weight, *added]
 
 
 # -- loops --
