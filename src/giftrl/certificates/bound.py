@@ -37,9 +37,6 @@ SECOND_MOMENTS = "second moments"
 CLOSE_BOUNDS = 0.01
 
 
-# -- sizes of models --
-
-
 @dataclass(frozen=True)
 class Units:
     """A norm of models u, and the dual norm of theta, in coordinates that do not depend on the scale of features.
@@ -70,10 +67,10 @@ class Units:
         relative: True if only differences of columns count.
 
     >>> import numpy as np
-    >>> units = Units.of_features(np.array([8.0, 0.0]), 2.0)
+    >>> units = Units.of(np.array([8.0, 0.0]), 2.0)
     >>> units.norm(np.array([1.5, 7.0])), units.dual_norm(np.array([1.5, 0.0]))
     (3.0, 0.75)
-    >>> standardised = Units.centred(np.array([2.0, 50.0]), np.array([2.0, 8.0]), 2.0, constant=0)
+    >>> standardised = Units.of(np.array([2.0, 50.0]), 2.0, constant=0, sums=np.array([2.0, 8.0]))
     >>> standardised.norm(np.array([-4.0, 1.0])), standardised.dual_norm(np.array([4.0, 16.0]))
     (3.0, 4.0)
     """
@@ -85,35 +82,28 @@ class Units:
     relative: bool = False
 
     @classmethod
-    def of_features(cls, squares: Array, weight: float, constant: int | None = None, relative: bool = False) -> "Units":
-        """Scaled features, from the sums of weight s_j^2 and of weight."""
-        scale = np.sqrt(squares / weight) if weight > 0.0 else np.zeros(len(squares))
-        if constant is not None:
-            scale[constant] = 1.0
-        return cls("scaled features", scale, np.zeros(len(scale)), constant, relative)
-
-    @classmethod
-    def centred(cls, squares: Array, sums: Array, weight: float, constant: int, relative: bool = False) -> "Units":
-        """Standardised features, from the sums of weight s_j^2, of weight s_j and of weight."""
-        mean_square = squares / weight if weight > 0.0 else np.zeros(len(squares))
-        mean = sums / weight if weight > 0.0 else np.zeros(len(sums))
+    def of(
+        cls, squares: Array, weight: float, constant: int | None = None, sums: Array | None = None,
+        relative: bool = False,
+    ) -> "Units":  # fmt: skip
+        """Units from the sums of weight s_j^2 and of weight; with the sums of weight s_j, standardised features."""
+        total = weight if weight > 0.0 else math.inf
+        mean_square, mean = squares / total, np.zeros(len(squares)) if sums is None else sums / total
         # Any positive scale is valid. The floor is for a feature that never moved: the difference is rounding then.
         scale = np.sqrt(np.maximum(mean_square - mean * mean, MIN_DEVIATION**2 * mean_square))
         shift = np.where(scale > 0.0, mean, 0.0)
-        scale[constant], shift[constant] = 1.0, 0.0
-        return cls("standardised features", scale, shift, constant, relative)
+        if constant is not None:
+            scale[constant], shift[constant] = 1.0, 0.0
+        return cls("scaled features" if sums is None else "standardised features", scale, shift, constant, relative)
 
     def norm(self, u: Array) -> float:
         """The norm of a model of d weights, or of d x K."""
         return float(np.linalg.norm(self.coordinates(self.compared(u))))
 
     def dual_norm(self, theta: Array, error: Array | None = None) -> float:
-        """The dual norm of theta.
+        """The dual norm of theta, d numbers or d x K.
 
-        Args:
-            theta: d numbers, or d x K.
-            error: if given, return an upper bound, in spite of rounding, for every theta whose row j is at most error_j
-                away.
+        With ``error``, an upper bound, in spite of rounding, for every theta whose row j is at most error_j away.
         """
         theta = self.compared(theta)
         norm = float(np.linalg.norm(self.dual(theta)))
@@ -154,6 +144,11 @@ class Units:
         return _over(shifted, self.scale)
 
 
+def _lengths(x: Array) -> Array:
+    """The magnitudes of numbers, or of rows of K."""
+    return np.abs(x) if x.ndim == 1 else np.asarray(np.sqrt((x * x).sum(axis=1)))
+
+
 def _over(x: Array, scale: Array) -> Array:
     """x_j / scale_j, with 0/0 = 0; any other number over 0 is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -164,8 +159,6 @@ def _over(x: Array, scale: Array) -> Array:
 
 def price(norm: float, radius: float, ridge: float = 0.0) -> float:
     """The largest value of <theta, z> - (ridge/2) |z|^2 over |z| <= radius, for |theta| = norm.
-
-    With a radius and no ridge it is radius times norm; with a ridge and an infinite radius, norm^2/(2 ridge).
 
     >>> price(3.0, 2.0), price(3.0, math.inf, 0.5), price(3.0, 2.0, 1.0)
     (6.0, 9.0, 4.0)
@@ -180,18 +173,11 @@ def price(norm: float, radius: float, ridge: float = 0.0) -> float:
 
 
 def exact_sum(numbers: Iterable[float]) -> float:
-    """The sum of numbers, rounded once; NaN if it overflows float64.
-
-    >>> exact_sum([1e16, 1.0, -1e16]), exact_sum([np.inf, -np.inf])
-    (1.0, nan)
-    """
+    """The sum of numbers, rounded once; NaN if it overflows float64."""
     try:
         return math.fsum(numbers)
     except (OverflowError, ValueError):
         return math.nan
-
-
-# -- the bound --
 
 
 @formula
@@ -213,12 +199,7 @@ def _conjugates_of_scores(loss: Any, p: Any, y: Any, a: Any, out: Any) -> None:
 
 
 def conjugates(loss: Any, p: Array, labels: Any, a: Array) -> Array:
-    """phi*(a) for each row; an entry of ``a`` that rounding put outside the domain is replaced by the slope at p.
-
-    >>> from giftrl.losses import Squared
-    >>> conjugates(Squared(), np.zeros(1), np.array([1.0]), np.array([2.0]))
-    array([4.])
-    """
+    """phi*(a) for each row; an entry of ``a`` that rounding put outside the domain is replaced by the slope at p."""
     out = np.empty(len(a))
     ready(_conjugates if a.ndim == 1 else _conjugates_of_scores)(loss, p, labels, a, out)
     return out
@@ -228,14 +209,9 @@ def conjugate_sizes(loss: Any, a: Array, labels: Any, phi_star: Array) -> Array:
     """Upper bounds on the size of the terms of phi*(a), row by row: abs(phi*(a)) + (1 + abs(a)) (abs(a) + abs(y)).
 
     For losses of p - y the conjugate is a y + f(a), so the 1 is dropped. Class labels contribute nothing.
-
-    >>> from giftrl.losses import Squared
-    >>> conjugate_sizes(Squared(), np.array([-2.0]), np.array([1.0]), np.array([0.0]))
-    array([6.])
     """
     if a.ndim == 2:
-        length = np.sqrt((a * a).sum(axis=1))
-        return np.asarray(np.abs(phi_star) + (1.0 + length) * length)
+        return np.asarray(np.abs(phi_star) + (1.0 + _lengths(a)) * _lengths(a))
     unit = 0.0 if scalar.residual(loss) else 1.0
     return np.asarray(np.abs(phi_star) + (unit + np.abs(a)) * (np.abs(a) + np.abs(labels)))
 
@@ -243,54 +219,35 @@ def conjugate_sizes(loss: Any, a: Array, labels: Any, phi_star: Array) -> Array:
 def lower_bound(evidence: "Evidence", duals: Array, units: Units, radius: float, ridge: float = 0.0) -> float:
     """A lower bound on sum_t h_t phi(<s_t, u>; y_t) + (ridge/2)|u|^2 for all |u| <= radius in these units.
 
-    ``duals`` belong to the stored examples; committed examples got theirs before, and were added up to theta and C:
-
-        L(u) >= -C - sum_i h_i phi*(a_i) - <res, u>,     res = theta - sum_i h_i a_i s_i.
-
-    The duals may come from anywhere; a dual outside the domain of phi* makes the bound minus infinity.
+    ``duals`` belong to the stored examples, and may come from anywhere; a dual outside the domain of phi* makes the
+    bound minus infinity. Committed examples got theirs before, and were added up to C and theta.
 
     Rounding. Each phi* is computed to a few units in the last place of its terms (:func:`conjugate_sizes`), and summed
     exactly (math.fsum). The sum C of n committed numbers is off by at most n eps times the sum of the sizes of their
     terms. Entry j of the sum of h_i a_i s_i over n_j rows is off by at most (n_j + 4) eps sum_i abs(h_i a_i s_ij), and
     theta_j, by Cauchy and Schwarz, by at most n eps sqrt(sum_t h_t a_t^2) sqrt(sum_t h_t s_tj^2). All of this is
     subtracted, and as much for numbers so small that they lose digits.
-
-    >>> from giftrl.certificates import Evidence
-    >>> evidence = Evidence.of_rows("absolute", np.ones((3, 1)), [1.0, 2.0, 4.0])
-    >>> round(lower_bound(evidence, np.array([1.0, 0.0, -1.0]), evidence.units()[0], radius=9.0), 9)
-    3.0
-    >>> round(lower_bound(evidence, np.array([0.5, 0.0, -1.0]), evidence.units()[0], radius=9.0), 9)
-    -1.0
     """
-    labels, weights = evidence.examples.labels, evidence.examples.weights
-    n, a = len(labels), duals.copy()
+    labels, weights, committed = evidence.examples.labels, evidence.examples.weights, evidence.committed
+    n, a, columns = len(labels), duals.copy(), 1 if duals.ndim == 1 else duals.shape[1]
     phi_star = conjugates(evidence.loss, np.zeros_like(a), labels, a)
     if not np.array_equal(a, duals):
         return -math.inf
     terms = weights * conjugate_sizes(evidence.loss, a, labels, phi_star)
-    size = np.abs(a) if a.ndim == 1 else np.sqrt((a * a).sum(axis=1))
-    columns = 1 if a.ndim == 1 else a.shape[1]
     conjugate = exact_sum([evidence.conjugate, *(weights * phi_star).tolist()])
-    allowance = (16.0 + columns) * FLOAT_EPS * float(terms.sum()) + (
-        evidence.committed + 16.0
-    ) * FLOAT_EPS * evidence.conjugate_size
-    allowance += 16.0 * FLOAT_TINY * (evidence.weight + evidence.committed + n)
+    allowance = (16.0 + columns) * FLOAT_EPS * float(terms.sum())
+    allowance += (committed + 16.0) * FLOAT_EPS * evidence.conjugate_size
+    allowance += 16.0 * FLOAT_TINY * (evidence.weight + committed + n)
 
     rows, theta, squares = evidence.rows, evidence.theta, evidence.squares
     res = theta - rows.T @ (a.T * weights).T
     counts = np.bincount(evidence.examples.indices, minlength=rows.shape[1])
-    theta_size = np.abs(theta) if a.ndim == 1 else np.sqrt((theta * theta).sum(axis=1))
-    error = (counts + 4.0 + columns) * FLOAT_EPS * (theta_size + abs(rows).T @ (weights * size))
-    error += (evidence.committed + 4.0) * FLOAT_EPS * np.sqrt(evidence.dual_squares) * np.sqrt(squares)
-    error += np.where(
-        squares > 0.0, (evidence.committed + n) * FLOAT_TINY, 0.0
-    )  # other features are 0 in every example
+    error = (counts + 4.0 + columns) * FLOAT_EPS * (_lengths(theta) + abs(rows).T @ (weights * _lengths(a)))
+    error += (committed + 4.0) * FLOAT_EPS * np.sqrt(evidence.dual_squares) * np.sqrt(squares)
+    error += np.where(squares > 0.0, (committed + n) * FLOAT_TINY, 0.0)  # other features are 0 in every example
     cost = price(units.dual_norm(res, error), radius, ridge)
     bound = -conjugate - cost - allowance
     return bound - 8.0 * FLOAT_EPS * (abs(conjugate) + cost + allowance) if math.isfinite(bound) else -math.inf
-
-
-# -- the result --
 
 
 @dataclass(frozen=True)
@@ -352,11 +309,7 @@ class BestLoss:
         return self.loss_sum + (self.rows + 16.0) * FLOAT_EPS * abs(self.loss_sum) - self.lower_bound
 
     def in_words(self, wide: Optional["BestLoss"] = None) -> str:
-        """The result in a few sentences.
-
-        Args:
-            wide: the result for larger models, mentioned if the bound is nearly the same.
-        """
+        """The result in a few sentences; with that for larger models, ``wide``, if the bound is nearly the same."""
         if self.rows == 0:
             return "No examples have been learned."
         stored = f"{self.rows_kept:,} of {self.rows:,} examples were stored."

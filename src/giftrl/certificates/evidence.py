@@ -160,10 +160,8 @@ class Evidence:
     def units(self) -> list[Units]:
         """The units in which models are measured: standardised if there is a constant feature, and scaled features."""
         relative = isinstance(self.loss, Softmax | MulticlassHinge)  # these compare classes
-        scaled = Units.of_features(self.squares, self.weight, self.constant, relative)
-        if self.constant is None:
-            return [scaled]
-        return [Units.centred(self.squares, self.sums, self.weight, self.constant, relative), scaled]
+        kinds = [None] if self.constant is None else [self.sums, None]
+        return [Units.of(self.squares, self.weight, self.constant, sums, relative) for sums in kinds]
 
     def commit(self, which: ArrayLike, duals: ArrayLike) -> "Evidence":
         """The same evidence after some stored examples are committed.

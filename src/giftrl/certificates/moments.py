@@ -50,7 +50,7 @@ class Moments:
     >>> import numpy as np
     >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
     >>> moments = Moments.empty(2, constant=0).add(rows[:2], [0.0, 1.0]).add(rows[2:], [5.0])
-    >>> units = Units.centred(moments.squares, np.array([3.0, 4.0]), 3.0, constant=0)
+    >>> units = Units.of(moments.squares, 3.0, constant=0, sums=moments.sums)
     >>> round(moments.lower_bound(units, radius=9.0), 6)
     0.142857
     """
@@ -254,10 +254,7 @@ class Moments:
 
         The duals are the residuals of a nearly best model.
         """
-        if self.constant is None:
-            units = Units.of_features(self.squares, self.weight)
-        else:
-            units = Units.centred(self.squares, self.sums, self.weight, self.constant)
+        units = Units.of(self.squares, self.weight, self.constant, None if self.constant is None else self.sums)
         z = self._solve(units, math.inf, 1e-9 * self.weight)
         conjugate, theta, error = self._duals(np.zeros(len(self.mean)) if z is None else units.model(z))
         factor = 0.0

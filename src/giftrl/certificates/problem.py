@@ -48,7 +48,7 @@ class BallProblem:
 
     >>> import numpy as np, scipy.sparse as sp
     >>> from giftrl.losses import Squared
-    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of_features(np.array([8.0]), 2.0), np.zeros(1))
+    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of(np.array([8.0]), 2.0), np.zeros(1))
     >>> problem = BallProblem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
     >>> z = np.array([0.5])
     >>> problem.primal(z, rows.scores(z)), problem.dual(rows.scores(z), np.array([-0.5, -0.5]))[0]
@@ -128,7 +128,7 @@ class ScaledRows:
     the rows over scale: a sparse X stays sparse.
 
     >>> import numpy as np, scipy.sparse as sp
-    >>> units = Units.of_features(np.array([8.0, 0.0]), 2.0)
+    >>> units = Units.of(np.array([8.0, 0.0]), 2.0)
     >>> rows = ScaledRows(sp.csr_array(np.array([[2.0, 0.0], [-2.0, 0.0]])), units, np.zeros(2))
     >>> rows.features, rows.scores(np.array([3.0])), rows.gather(np.array([1.0, 0.0]))
     (array([0]), array([ 3., -3.]), array([1.]))

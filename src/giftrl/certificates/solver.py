@@ -80,7 +80,7 @@ def solve(
     >>> from giftrl.certificates.bound import Units
     >>> from giftrl.certificates.problem import ScaledRows
     >>> from giftrl.losses import Absolute
-    >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
+    >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of(np.array([3.0]), 3.0), np.zeros(1))
     >>> problem = BallProblem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
     >>> solution = solve(problem, np.zeros(1))
     >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
