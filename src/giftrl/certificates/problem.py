@@ -35,34 +35,16 @@ class BallProblem:
     solution in ``lean``. The slope of the smoothed loss is the proximal slope of phi at p + eps b, which is in the
     domain of phi* for any eps. The penalty is 0 at a = b, so repeated solutions converge although eps stays away from
     0: this is the proximal point method for the dual (Rockafellar 1976).
-
-    Attributes:
-        loss: a loss of one prediction or of K scores.
-        rows: in the coordinates of some units.
-        labels: y.
-        weights: h.
-        theta: in the same coordinates, with K columns for K scores.
-        radius: of the ball, infinity for none.
-        ridge: the strength of the penalty.
-        floor: bounds up to this number are useless.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> from giftrl.losses import Squared
-    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of(np.array([8.0]), 2.0), np.zeros(1))
-    >>> problem = BallProblem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
-    >>> z = np.array([0.5])
-    >>> problem.primal(z, rows.scores(z)), problem.dual(rows.scores(z), np.array([-0.5, -0.5]))[0]
-    (0.25, 0.25)
     """
 
     loss: Any
     rows: "ScaledRows"
-    labels: Any
-    weights: Array
-    theta: Array
-    radius: float
+    labels: Any  # y
+    weights: Array  # h
+    theta: Array  # in the coordinates of the rows, with K columns for K scores
+    radius: float  # infinity for no ball
     ridge: float = 0.0
-    floor: float = -math.inf
+    floor: float = -math.inf  # bounds up to this number are useless
 
     @cached_property
     def smooth(self) -> bool:
@@ -70,7 +52,6 @@ class BallProblem:
         return not kinked(self.loss)
 
     def slopes(self, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
-        """:func:`slopes` of these rows."""
         return slopes(self.loss, self.labels, self.weights, p, eps, lean)
 
     def dual(self, p: Array, a: Array) -> tuple[float, Array]:
@@ -126,41 +107,33 @@ class ScaledRows:
 
     Features that are 0 in all rows and in theta are left out. With t_j = shift_j/scale_j, A z = X z - <t, z>, with X
     the rows over scale: a sparse X stays sparse.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> units = Units.of(np.array([8.0, 0.0]), 2.0)
-    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0, 0.0], [-2.0, 0.0]])), units, np.zeros(2))
-    >>> rows.features, rows.scores(np.array([3.0])), rows.gather(np.array([1.0, 0.0]))
-    (array([0]), array([ 3., -3.]), array([1.]))
     """
 
     def __init__(self, rows: Any, units: Units, theta: Array) -> None:
-        full = isinstance(rows, np.ndarray)
-        used = rows.any(axis=0) if full else np.zeros(rows.shape[1], bool)
-        used[[] if full else rows.indices] = True
-        used |= theta.any(axis=1) if theta.ndim == 2 else theta != 0.0
+        self.dense = isinstance(rows, np.ndarray)
+        used = theta.any(axis=1) if theta.ndim == 2 else theta != 0.0
+        used |= rows.any(axis=0) if self.dense else np.bincount(rows.indices, minlength=rows.shape[1]) > 0
         if units.constant is not None:
             used[units.constant] = True
         self.features = np.flatnonzero(used & (units.scale > 0.0))
         scale = units.scale[self.features]
         self.t: Array = units.shift[self.features] / scale
-        if full:
-            self.dense, self.x = True, rows[:, self.features] / scale - self.t
-            self.t = np.zeros(len(scale))
-            return
-        import scipy.sparse as sp
-
-        x = sp.csr_array(rows[:, self.features] if len(self.features) < rows.shape[1] else rows, copy=True)
-        x.data /= scale[x.indices]
-        size = x.shape[0] * x.shape[1]
-        self.dense = size <= MAX_SMALL_MATRIX or x.nnz >= MIN_DENSE_SHARE * size
         if self.dense:
-            self.x = x.toarray() - self.t
+            self.x = rows[:, self.features] / scale
+        else:
+            import scipy.sparse as sp
+
+            x = sp.csr_array(rows[:, self.features] if len(self.features) < rows.shape[1] else rows, copy=True)
+            x.data /= scale[x.indices]
+            size = x.shape[0] * x.shape[1]
+            self.dense = size <= MAX_SMALL_MATRIX or x.nnz >= MIN_DENSE_SHARE * size
+            x.sort_indices()
+            self.x = x.toarray() if self.dense else x
+        if self.dense:
+            self.x -= self.t
             self.t = np.zeros(len(scale))
         else:
-            x.sort_indices()
-            self.x = x
-            self.transposed = x.T.tocsr()  # multiplies faster
+            self.transposed = self.x.T.tocsr()  # multiplies faster
 
     def scores(self, z: Array) -> Array:
         """A z."""
@@ -210,12 +183,7 @@ def slopes(loss: Any, labels: Any, weights: Array, p: Array, eps: float, lean: A
 
 
 def loss_sum(loss: Any, labels: Any, weights: Array, p: Array) -> float:
-    """The weighted sum of the losses at the scores p.
-
-    >>> from giftrl.losses import Squared
-    >>> loss_sum(Squared(), np.array([1.0, 0.0]), np.array([1.0, 2.0]), np.array([3.0, 1.0]))
-    3.0
-    """
+    """The weighted sum of the losses at the scores p."""
     phi = np.empty(len(p))
     ready(_losses)(loss, p, labels, phi)
     return float(weights @ phi)

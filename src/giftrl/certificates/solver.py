@@ -45,18 +45,14 @@ USELESS_SHARE = 1e-7
 
 
 class Solution(NamedTuple):
-    """The solver's best duals, last coordinates, number of steps and gap between primal and dual.
+    """The end of a search for duals; upper minus gap is the largest D."""
 
-    ``upper`` is the least F of the points of the ball that it computed; upper minus gap is the largest D. ``what`` is
-    the kind of its steps.
-    """
-
-    duals: Array
-    z: Array
+    duals: Array  # the best ones
+    z: Array  # the last coordinates
     steps: int
-    gap: float
-    upper: float
-    what: str = "Newton steps"
+    gap: float  # between primal and dual
+    upper: float  # the least F of the points of the ball
+    what: str = "Newton steps"  # the kind of the steps
 
 
 def solve(
@@ -75,23 +71,15 @@ def solve(
         time_limit: in seconds; then the best duals so far are returned.
         steps: the most steps of Newton's method.
         target: the solver stops when the dual has this value.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> from giftrl.certificates.bound import Units
-    >>> from giftrl.certificates.problem import ScaledRows
-    >>> from giftrl.losses import Absolute
-    >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of(np.array([3.0]), 3.0), np.zeros(1))
-    >>> problem = BallProblem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
-    >>> solution = solve(problem, np.zeros(1))
-    >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
-    (array([ 1.,  0., -1.]), array([2.]), True)
     """
     newton = _Newton(problem, start, time.monotonic() + time_limit, steps, target)
-    if not (problem.smooth or newton.direct) and can_ascend(problem):
+    one = problem.theta.ndim == 1 and not problem.rows.dense and len(problem.weights) > 0
+    ball = problem.ridge == 0.0 and 0.0 < problem.radius < math.inf
+    if one and ball and not (problem.smooth or newton.direct):
         return ascend(problem, newton.z, newton.end, TURNS_PER_STEP * steps, CLOSED_GAP)
     idle = 0
     while not (newton.closed or newton.late) and idle < MAX_IDLE_STEPS and math.isfinite(newton.value):
-        before, final = newton.gap, newton.sharp
+        before, final = newton.gap, newton.eps <= newton.least
         newton.minimise()
         if final and newton.direct and problem.smooth:
             break
@@ -129,11 +117,7 @@ class _Newton:
     def evaluate(self) -> None:
         """Slopes, curvatures and the value of the smoothed problem at z."""
         self.a, losses, self.bend = self.problem.slopes(self.p, self.eps, self.lean)
-        self.value = losses + self.rest(self.z)
-
-    def rest(self, z: Array) -> float:
-        """The terms of the value that depend on z alone."""
-        return self.problem.linear(z) + 0.5 * self.mu * float(np.vdot(z, z))
+        self.value = losses + (self.problem.linear(self.z) + 0.5 * self.mu * float(np.vdot(self.z, self.z)))
 
     def measure(self) -> Array:
         """Update the bounds with z and its slopes, and return the gradient of F."""
@@ -177,11 +161,6 @@ class _Newton:
     @property
     def late(self) -> bool:
         return self.used >= self.steps or time.monotonic() >= self.end
-
-    @property
-    def sharp(self) -> bool:
-        """True if the smoothing has its least value."""
-        return self.eps <= self.least
 
     def sharpen(self) -> None:
         """Smooth less, around the slopes of the last solution, and correct the multiplier of the ball."""
@@ -241,18 +220,11 @@ class _Newton:
         return False
 
 
-# -- quadratic functions --
-
-
 def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float) -> Array:
     """The step s that minimises <g, s> + <s, H s>/2 over |z + s| <= radius, from the eigenvectors of H + ridge I.
 
     g includes the gradient of the ridge. z + s = (H + mu I)^{-1} (H z - g), with the least mu >= 0 for which it is in
     the ball. 1/norm of this point is concave in mu, so Newton's method rises to the mu at which it is 1/radius.
-
-    >>> import numpy as np
-    >>> newton_step(np.diag([1.0, 4.0]), np.array([-3.0, 0.0]), np.zeros(2), 2.0, 0.0).round(9) + 0.0
-    array([2., 0.])
     """
     if radius == 0.0:
         return -z
@@ -277,12 +249,7 @@ def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float)
 
 
 def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float, most: int, end: float) -> Array:
-    """An x with |b - H x| <= share |b|, or the last one after ``most`` products H v, or at the time ``end``.
-
-    >>> import numpy as np
-    >>> conjugate_gradients(lambda v: np.array([1.0, 4.0]) * v, np.array([1.0, 2.0]), 1e-9, 10, math.inf).round(9)
-    array([1. , 0.5])
-    """
+    """An x with |b - H x| <= share |b|, or the last one after ``most`` products H v, or at the time ``end``."""
     x, r = np.zeros(len(b)), b.copy()
     p, rr = r.copy(), float(r @ r)
     goal = share * share * rr
@@ -301,17 +268,8 @@ def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float,
     return x
 
 
-# -- coordinate ascent --
-
-
-def can_ascend(problem: BallProblem) -> bool:
-    """True if coordinate ascent can solve this problem: one score, sparse rows, and a ball without a ridge."""
-    one = problem.theta.ndim == 1 and not problem.rows.dense
-    return one and problem.ridge == 0.0 and 0.0 < problem.radius < math.inf and len(problem.weights) > 0
-
-
 def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: float) -> Solution:
-    """Raise the dual by coordinate ascent, from the slopes at the coordinates ``start``.
+    """Raise the dual by coordinate ascent, for a loss of one prediction, sparse rows, and a ball without a ridge.
 
     The dual D(a) = -sum_i h_i phi*(a_i) - R |res|, res = theta - A'(h a), is the largest value over mu > 0 of
 
@@ -325,8 +283,8 @@ def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: floa
     With A = X - 1 t', res = r + t S with r = theta - X'(h a) and S = sum_i h_i a_i, so a sparse X stays sparse.
 
     Args:
-        problem: one that :func:`can_ascend`.
-        start: in the ball.
+        problem: the problem.
+        start: coordinates in the ball; their slopes are the first duals.
         end: the time at which to stop.
         turns: the most turns of all rows.
         gap: stop when the gap between F(z) and D(a) is this share of F(z).
@@ -373,11 +331,7 @@ def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: floa
 
 
 def _closer(mu: float, length: float, radius: float, earlier: tuple[float, float]) -> float:
-    """The next mu, whose z is closer to the edge of the ball: 1/|z| is nearly linear in mu.
-
-    >>> round(_closer(1.0, 0.5, 1.0, (2.0, 0.25)), 3), round(_closer(1.0, 3.0, 1.0, (0.0, 0.0)), 3)
-    (0.5, 3.0)
-    """
+    """The next mu, whose z is closer to the edge of the ball: 1/|z| is nearly linear in mu."""
     if length == 0.0:
         return 0.2 * mu
     wanted = mu * length / radius
