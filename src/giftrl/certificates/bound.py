@@ -181,6 +181,12 @@ def exact_sum(numbers: Iterable[float]) -> float:
 
 
 @formula
+def _infima(loss: Any, y: Any, out: Any) -> None:
+    for i in range(len(y)):
+        out[i] = scalar.infimum(loss, y[i])
+
+
+@formula
 def _conjugates(loss: Any, p: Any, y: Any, a: Any, out: Any) -> None:
     for i in range(len(a)):
         out[i] = scalar.conjugate(loss, a[i], y[i])
@@ -202,6 +208,13 @@ def conjugates(loss: Any, p: Array, labels: Any, a: Array) -> Array:
     """phi*(a) for each row; an entry of ``a`` that rounding put outside the domain is replaced by the slope at p."""
     out = np.empty(len(a))
     ready(_conjugates if a.ndim == 1 else _conjugates_of_scores)(loss, p, labels, a, out)
+    return out
+
+
+def infima(loss: Any, labels: Any) -> Array:
+    """inf phi for each row."""
+    out = np.empty(len(labels))
+    ready(_infima)(loss, labels, out)
     return out
 
 
@@ -302,10 +315,7 @@ class BestLoss:
 
     @property
     def regret(self) -> float:
-        """An upper bound on the run's regret against every model of that size; it can be negative.
-
-        The effect of rounding on the run's loss is added.
-        """
+        """An upper bound on the run's regret against every model of that size, in spite of rounding."""
         return self.loss_sum + (self.rows + 16.0) * FLOAT_EPS * abs(self.loss_sum) - self.lower_bound
 
     def in_words(self, wide: Optional["BestLoss"] = None) -> str:
@@ -316,8 +326,7 @@ class BestLoss:
         if self.passes:
             stored = f"All examples were read {self.passes} time{'' if self.passes == 1 else 's'}."
         elif self.rows_kept >= self.rows:
-            moments = self.solver == SECOND_MOMENTS
-            stored = "Second moments of all examples were stored." if moments else "All examples were stored."
+            stored = f"{'Second moments of all' if self.solver == SECOND_MOMENTS else 'All'} examples were stored."
         paid = "" if math.isnan(self.loss_sum) else f"average loss {self.average_loss:.4g}. "
         if not self.lower_bound > self.least:
             if self.rows_kept >= self.rows:

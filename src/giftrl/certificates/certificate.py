@@ -4,14 +4,13 @@ The inequality of Fenchel and Young, l_t(u) >= <z_t, u> - l*_t(z_t), holds for a
 
     R_T(u) = sum_t l_t(x_t) - l_t(u) <= B_T + <theta_{T+1}, u>,     B_T = sum_t l_t(x_t) + l*_t(z_t),
 
-for every u, with theta_{T+1} = -sum_t z_t. The right side is computed, not estimated: one scalar a round and one inner
-product. A lower bound on the loss of any u in a ball follows without computing the best one.
+for every u, with theta_{T+1} = -sum_t z_t. A lower bound on the loss of any u in a ball follows.
 """
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,13 +90,9 @@ class Certificate:
     @classmethod
     def from_trace(cls, trace: Trace) -> "Certificate":
         """The certificate of a recorded run; sums are rounded once."""
-        return cls(
-            loss_sum=math.fsum(r.loss for r in trace.rounds),
-            conjugate_sum=math.fsum(r.conjugate for r in trace.rounds),
-            delta_sum=math.fsum(r.delta for r in trace.rounds),
-            theta=trace.theta,
-            trace=trace,
-        )
+        names = ("loss", "conjugate", "delta")
+        loss, conjugate, delta = (math.fsum(getattr(r, name) for r in trace.rounds) for name in names)
+        return cls(loss, conjugate, delta, trace.theta, trace)
 
     @property
     def bound_sum(self) -> float:
@@ -110,12 +105,7 @@ class Certificate:
         return self.bound_sum + float(self.theta @ v) + self.theta_error * float(np.linalg.norm(v))
 
     def regret_bound_ball(self, radius: float, norm: float = 2) -> float:
-        """A bound on the regret against every u with norm(u) <= radius.
-
-        Args:
-            radius: not negative.
-            norm: 2, 1 or infinity; theta is measured in the dual one.
-        """
+        """A bound on the regret against every u with norm(u) <= radius, in the norm 2, 1 or infinity."""
         return self.bound_sum + radius * self._theta_norm(radius, norm)
 
     def best_loss_lower_bound(self, radius: float, norm: float = 2) -> float:
@@ -143,21 +133,12 @@ class Certificate:
         return self._evidence("best_loss").best_loss(None, scale, time_limit)
 
     def in_words(self, time_limit: float = 10.0) -> str:
-        """The loss of the run and the lower bound for linear models of its size, in a few sentences.
-
-        Args:
-            time_limit: as for :meth:`best_loss`.
-        """
+        """The loss of the run and the lower bound for linear models of its size, in a few sentences."""
         best = self.best_loss(1.0, 0.7 * time_limit)
         return best.in_words(self.best_loss(10.0, 0.3 * time_limit))
 
     def best_ridge_loss(self, mu: float, time_limit: float = 10.0) -> BestLoss:
-        """A lower bound on loss plus (mu/2) times the squared size, for a linear model of any size.
-
-        Args:
-            mu: positive.
-            time_limit: as for :meth:`best_loss`.
-        """
+        """A lower bound on loss plus (mu/2) times the squared size, for a linear model of any size; mu > 0."""
         evidence = self._evidence("best_ridge_loss")
         return evidence.ridge(mu, time_limit, evidence.model[evidence.features])
 
@@ -166,21 +147,14 @@ class Certificate:
 
         Args:
             other: of the other run.
-            model: the weights whose size counts in :meth:`best_loss`; None for the mean of
-                both, by the weight of their examples.
+            model: the weights whose size counts in :meth:`best_loss`; None for the mean by the weight of examples.
         """
         rule, remedy = "must have as many coordinates as this one", "merge runs over the same features"
         require(other.theta.shape == self.theta.shape, "other", other.theta.shape, rule, remedy)
-        both = self.evidence is not None and other.evidence is not None
-        return Certificate(
-            loss_sum=self.loss_sum + other.loss_sum,
-            conjugate_sum=self.conjugate_sum + other.conjugate_sum,
-            delta_sum=self.delta_sum + other.delta_sum,
-            theta=self.theta + other.theta,
-            theta_error=self.theta_error + other.theta_error,
-            evidence=self._evidence("merge").merge(other._evidence("merge"), model) if both else None,
-            merged=True,
-        )
+        names = ("loss_sum", "conjugate_sum", "delta_sum", "theta", "theta_error")
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        evidence = self.evidence.merge(other.evidence, model) if self.evidence and other.evidence else None
+        return Certificate(**sums, evidence=evidence, merged=True)
 
     def regret_bound_domain(self) -> float:
         """A bound on the regret against every u in V; infinite if V is unbounded in the direction of theta."""

@@ -113,8 +113,7 @@ def strength(loss: Any) -> float:
     """k for a loss.
 
     If larger predictions never pay beyond a reach, as with the hinge loss, the weights of a mixture are boosted
-    (:func:`giftrl.ops.loss_scale.bold`), and so is the ball: theta must return faster by the same factor. Measured on
-    covtype with the hinge loss: k = 2 is 5.5% below the best loss, k = 20 1.4%.
+    (:func:`giftrl.ops.loss_scale.bold`), and so is the ball: theta must return faster by the same factor.
     """
     return STEERING_STRENGTH * bold(loss) if reach(loss) < math.inf else STEERING_STRENGTH
 

@@ -17,20 +17,20 @@ from giftrl.certificates.bound import (
     conjugate_sizes,
     conjugates,
     exact_sum,
+    infima,
     lower_bound,
 )
 from giftrl.certificates.moments import Moments
 from giftrl.certificates.problem import MAX_SMALL_MATRIX, BallProblem, ScaledRows
 from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import solve
-from giftrl.compiled.compiler import ready
 from giftrl.errors import require
 from giftrl.losses import EVERY, MulticlassHinge, Softmax
-from giftrl.ops import formula
-from giftrl.ops import loss as scalar
 
 #: The least mean square of a feature: squares of numbers below 1e-154 underflow to 0.
 MIN_MEAN_SQUARE = 1e-300
+#: The sums over committed examples besides theta.
+COMMITTED_SUMS = ("conjugate", "conjugate_size", "dual_squares", "infimum", "committed")
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,9 @@ class Evidence:
 
     def without_rows(self) -> "Evidence":
         """The same sums over features, without any examples, stored or committed."""
-        return replace(
-            self, examples=self.examples.only(np.zeros(len(self.examples.labels), bool)),
-            theta=np.zeros_like(self.theta), conjugate=0.0, conjugate_size=0.0, dual_squares=0.0, infimum=0.0,
-            committed=0, moments=None,
-        )  # fmt: skip
+        none = np.zeros(len(self.examples.labels), bool)
+        sums: dict[str, Any] = dict.fromkeys(COMMITTED_SUMS, 0)
+        return replace(self, examples=self.examples.only(none), theta=np.zeros_like(self.theta), moments=None, **sums)
 
     @cached_property
     def rows(self) -> Any:
@@ -153,7 +151,7 @@ class Evidence:
     @cached_property
     def least(self) -> float:
         """The sum over all examples of h inf phi: a lower bound for any model."""
-        inf = self.examples.weights * _infima(self.loss, self.examples.labels)
+        inf = self.examples.weights * infima(self.loss, self.examples.labels)
         total = exact_sum([self.infimum, *inf.tolist()])
         return total if math.isfinite(total) else -math.inf
 
@@ -184,7 +182,7 @@ class Evidence:
             conjugate=exact_sum([self.conjugate, *(h * phi_star)]),
             conjugate_size=self.conjugate_size + float(h @ conjugate_sizes(self.loss, a, labels, phi_star)),
             dual_squares=self.dual_squares + float(np.vdot((a.T * h).T, a)),
-            infimum=self.infimum + float(h @ _infima(self.loss, labels)),
+            infimum=self.infimum + float(h @ infima(self.loss, labels)),
             committed=self.committed + len(a),
         )
 
@@ -204,24 +202,29 @@ class Evidence:
         require(u.shape == self.theta.shape, "model", u.shape, f"must have the shape {self.theta.shape}", "see theta")
         require(bool(np.isfinite(u).all()), "model", model, "must be finite", "it holds infinities or NaN")
         require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
-        end = time.monotonic() + as_seconds(time_limit)
-        bounds: list[BestLoss] = []
-        for number, units in enumerate(reversed(self.units())):
-            radius = scale * units.norm(u)
-            share = (end - time.monotonic()) / (2 if number == 0 and self.constant is not None else 1)
-            bounds.append(self.within(units, radius, start=u, time_limit=share, target=target))
-            if bounds[-1].lower_bound >= target:
-                break
-        return replace(max(bounds, key=lambda best: best.lower_bound), scale=scale)
+        balls = [(units, scale * units.norm(u)) for units in reversed(self.units())]
+        return replace(self._best(balls, time_limit, start=u, target=target), scale=scale)
 
     @np.errstate(all="ignore")
     def ridge(self, mu: float, time_limit: float = 10.0, start: ArrayLike | None = None) -> BestLoss:
         """A lower bound on loss plus (mu/2)|u|^2 for any u, in the units that give the larger bound."""
         require(0.0 < mu < math.inf, "mu", mu, "must be positive and finite", "try mu=1.0")
         first = None if start is None else np.asarray(start, dtype=float)
-        units = self.units()
-        share = as_seconds(time_limit) / len(units)
-        bounds = [self.within(each, math.inf, mu, first, share) for each in units]
+        return self._best([(units, math.inf) for units in self.units()], time_limit, ridge=mu, start=first)
+
+    def _best(
+        self, balls: list[tuple[Units, float]], time_limit: Any, target: float = math.inf, **given: Any
+    ) -> BestLoss:
+        """The largest bound of several balls, which share the time."""
+        good = isinstance(time_limit, (int, float, np.number)) and bool(time_limit >= 0.0)  # NaN is not
+        rule = "must be a number of seconds that is not negative"
+        require(good, "time_limit", time_limit, rule, "try time_limit=10.0")
+        end, bounds = time.monotonic() + float(time_limit), list[BestLoss]()
+        for number, (units, radius) in enumerate(balls):
+            share = (end - time.monotonic()) / (len(balls) - number)
+            bounds.append(self.within(units, radius, time_limit=share, target=target, **given))
+            if bounds[-1].lower_bound >= target:
+                break
         return max(bounds, key=lambda best: best.lower_bound)
 
     @np.errstate(all="ignore")
@@ -282,12 +285,9 @@ class Evidence:
         fits = other.model.shape == self.model.shape and other._constant_feature == self._constant_feature
         rule = f"must have {len(self.model)} features and the same constant"
         require(fits, "other", len(other.model), rule, "merge runs over the same features")
-        if model is None:
-            share = other.weight / max(self.weight + other.weight, 1e-300)
-            mean = (1.0 - share) * self.model + share * other.model
-        else:
-            mean = np.asarray(model, dtype=float)
-            require(mean.shape == self.model.shape, "model", mean.shape, f"must be {self.model.shape}", "see model")
+        share = other.weight / max(self.weight + other.weight, 1e-300)
+        mean = (1.0 - share) * self.model + share * other.model if model is None else np.asarray(model, dtype=float)
+        require(mean.shape == self.model.shape, "model", mean.shape, f"must be {self.model.shape}", "see model")
         loss_sum, constant = self.loss_sum + other.loss_sum, self._constant_feature
         if self.moments is not None or other.moments is not None:
             exact = [run.moments or run._as_moments() for run in (self, other)]
@@ -295,8 +295,7 @@ class Evidence:
                 return Evidence.of_moments(self.loss, exact[0].merge(exact[1]), mean, loss_sum)
         features = np.union1d(self.features, other.features)
         one, two = (run._among(features) for run in (self, other))
-        names = ("theta", "squares", "sums", "weight", "conjugate", "conjugate_size", "dual_squares", "infimum",
-                 "committed")  # fmt: skip
+        names = ("theta", "squares", "sums", "weight", *COMMITTED_SUMS)
         total: dict[str, Any] = {name: getattr(one, name) + getattr(two, name) for name in names}
         return Evidence(
             self.loss, Examples.joined([one.examples, two.examples]), features, mean, loss_sum=loss_sum,
@@ -327,30 +326,6 @@ class Evidence:
         return replace(run, examples=examples, features=features, **arrays)
 
 
-@formula
-def _fill_infima(loss: Any, y: Any, out: Any) -> None:
-    for i in range(len(y)):
-        out[i] = scalar.infimum(loss, y[i])
-
-
-def _infima(loss: Any, labels: NDArray[Any]) -> Array:
-    """inf phi for each label."""
-    out = np.empty(len(labels))
-    ready(_fill_infima)(loss, labels, out)
-    return out
-
-
 def positive_squares(squares: Array, weight: float) -> Array:
     """Sums of squares of features, with a tiny positive number in place of those that underflowed to 0."""
     return np.maximum(squares, MIN_MEAN_SQUARE * weight)
-
-
-def as_seconds(limit: Any) -> float:
-    """A time limit, checked.
-
-    >>> as_seconds(2)
-    2.0
-    """
-    good = isinstance(limit, (int, float, np.number)) and bool(limit >= 0.0)  # NaN is not
-    require(good, "time_limit", limit, "must be a number of seconds that is not negative", "try time_limit=10.0")
-    return float(limit)

@@ -93,19 +93,12 @@ class Moments:
     ) -> Optional["Moments"]:
         """The moments of these and earlier examples; None for another loss, or for many features.
 
-        Args:
-            loss: of the examples.
-            examples: with numbers of features as indices.
-            constant: the number of the feature that is 1 in every example, or None.
-            earlier: the moments of other examples.
+        Here ``constant``, as the examples' indices, is the number of a feature.
         """
         if not isinstance(loss, Squared):
             return None
-        parts: list[Any] = [
-            examples.indices,
-            [] if constant is None else [constant],
-            [] if earlier is None else earlier.features,
-        ]
+        parts: list[Any] = [examples.indices, [] if constant is None else [constant]]
+        parts += [] if earlier is None else [earlier.features]
         features = np.unique(np.concatenate(parts).astype(np.int64))
         if len(features) > MAX_FEATURES:
             return None

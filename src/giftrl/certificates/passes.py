@@ -50,26 +50,13 @@ Watch = Callable[[int, float], None]
 class DataSample:
     """All examples while they fit in memory, and then a random part of them.
 
-    Each example has a random key between 0 and 1, and is stored if the key is below ``share``. If the stored entries
-    are too many, the share is halved and examples with larger keys are dropped.
-
-    Args:
-        most: the most entries to store.
-        seed: of the keys.
-
-    Attributes:
-        share: 1 as long as every example is stored.
-
-    >>> sample = DataSample(most=60)
-    >>> for _ in range(10):
-    ...     sample.add(Examples(np.ones(10), np.zeros(10, int), np.arange(11), np.ones(10), np.ones(10)))
-    >>> sample.share, len(sample.rows().labels)
-    (0.5, 44)
+    Each example has a random key between 0 and 1, and is stored if the key is below ``share``, which is 1 at first. If
+    there are more than ``most`` stored entries, the share is halved and examples with larger keys are dropped.
     """
 
-    def __init__(self, most: int, seed: int = 0) -> None:
+    def __init__(self, most: int) -> None:
         self.most, self.share, self.entries = most, 1.0, 0
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         self._blocks: list[tuple[Examples, Array]] = []
 
     def add(self, examples: Examples) -> None:
@@ -91,9 +78,9 @@ class DataSample:
 
     def rows(self) -> Examples:
         """The stored examples in order. There must be some."""
-        blocks, keys = [block for block, _ in self._blocks], np.concatenate([each for _, each in self._blocks])
-        if len(blocks) > 1:
-            self._blocks = [(Examples.joined(blocks), keys)]
+        if len(self._blocks) > 1:
+            blocks, keys = zip(*self._blocks, strict=True)
+            self._blocks = [(Examples.joined(list(blocks)), np.concatenate(keys))]
         return self._blocks[0][0]
 
 

@@ -27,7 +27,7 @@ from giftrl.certificates.moments import MAX_FEATURES, Moments
 from giftrl.certificates.row_record import PER_EXAMPLE, RowRecord, ScoredRows
 from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
-from giftrl.errors import InvalidInput
+from giftrl.errors import require
 from giftrl.losses.based import Based
 from giftrl.ops import formula
 from giftrl.system import zeros
@@ -51,21 +51,14 @@ class WorkerSums(NamedTuple):
     """Sums over committed examples, at some features; from a worker, also its stored examples.
 
     The sums of a worker include those that it began with.
-
-    Attributes:
-        features: their numbers, in order.
-        by_feature, sums: of the record; ``by_feature`` is empty if nothing is committed.
-        first: the number of the worker's first example.
-        stored: the record with stored examples alone, or None.
-        moments: second moments of examples neither stored nor committed, or None.
     """
 
-    features: NDArray[np.int64]
-    by_feature: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    first: int = 0
-    stored: RowRecord | None = None
-    moments: Moments | None = None
+    features: NDArray[np.int64]  # their numbers, in order
+    by_feature: NDArray[np.float64]  # of the record; empty if nothing is committed
+    sums: NDArray[np.float64]  # of the record
+    first: int = 0  # the number of the worker's first example
+    stored: RowRecord | None = None  # the record with stored examples alone
+    moments: Moments | None = None  # of examples neither stored nor committed
 
 
 class RowReservoir:
@@ -119,19 +112,13 @@ class RowReservoir:
     def add(
         self, rows: Any, labels: NDArray[Any], weights: NDArray[Any], scores: NDArray[Any], loss: Any = None
     ) -> None:
-        """Add examples, with the predictions for them.
-
-        Args:
-            rows, labels, weights: as for ``learn_rows`` of a learner.
-            scores: linear predictions, neither clipped nor boosted.
-            loss: the reservoir's loss with offsets, if there are any.
-        """
+        """Add examples and the linear predictions for them; ``loss`` is given if it has offsets."""
         n, bases = len(labels), NO_NUMBERS
         if isinstance(loss, Based):
             labels, bases = loss.labels[:n], loss.bases[:n]
         given = ScoredRows(rows, labels, weights, scores.reshape(n, self.record.scores.shape[1]), bases)
-        loop, first = self._loop, 0
-        loop(self.kind, self.loss, self.record, given, first)
+        loop = self._loop
+        loop(self.kind, self.loss, self.record, given, 0)
         while self.record.sums[at.LOOP_NEEDS]:
             first = int(self.record.sums[at.NEXT_ROW])
             self._provide(given, first)
@@ -242,8 +229,7 @@ class RowReservoir:
         """The evidence so far, which does not change when more examples come.
 
         Args:
-            loss_sum: the loss of the run.
-            model: its weights.
+            loss_sum, model: the loss of the run, and its weights.
             merged: True if sums of workers were added up.
         """
         self._lent = True
@@ -252,14 +238,10 @@ class RowReservoir:
             exact = Moments.of(self.loss, examples, self.constant, moments)
             if exact is not None:
                 return Evidence.of_moments(self.loss, exact, model, loss_sum)
-        committed = self.committed_features
-        seen = np.zeros(self.dimension, bool)
-        for numbers in (examples.indices, committed):
+        committed, seen = self.committed_features, np.zeros(self.dimension, bool)
+        parts: list[Any] = [examples.indices, committed, [] if self.constant is None else self.constant]
+        for numbers in [*parts, moments.features] if moments else parts:
             seen[numbers] = True
-        if moments is not None:
-            seen[moments.features] = True
-        if self.constant is not None:
-            seen[self.constant] = True
         features = np.flatnonzero(seen)
         by_feature = np.zeros((len(features), self.record.by_feature.shape[1]))
         by_feature[np.searchsorted(features, committed)] = self.record.by_feature[committed]
@@ -289,27 +271,20 @@ class RowReservoir:
             constant=None if self.constant is None else int(np.searchsorted(features, self.constant)),
         )  # fmt: skip
 
-    # -- rounds of workers --
-
     def sums_at(self, features: NDArray[np.int64]) -> WorkerSums:
         """The sums at these features, for workers to begin with."""
         by_feature = self.record.by_feature
         return WorkerSums(features, by_feature[features] if len(by_feature) else by_feature, self.record.sums.copy())
 
     def worker(self, first: int) -> "RowReservoir":
-        """A reservoir for a worker, with these sums; ``first`` is the number of the worker's first example."""
+        """A reservoir with these sums for a worker; ``first`` is the number of its first example."""
         settings: dict[str, Any] = {"classes": self.classes, "constant": self.constant, "compiled": self.compiled}
         made = RowReservoir(self.loss, self.dimension, self.budget, **settings)
         made.begin_round(self.sums_at(self.committed_features), first)
         return made
 
     def begin_round(self, given: WorkerSums, first: int) -> None:
-        """Start a worker's round without examples.
-
-        Args:
-            given: the driver's sums, at the features at which they differ from the worker's.
-            first: the number of the worker's first example among those of all workers.
-        """
+        """Start a worker's round without examples, with sums at the features at which they differ from the worker's."""
         if len(given.by_feature):
             self.open_sums()
             self.record.by_feature[given.features] = given.by_feature
@@ -389,8 +364,6 @@ class RowReservoir:
         sums[at.KEY_THRESHOLD] = -np.inf if all_stored else max(sums[at.KEY_THRESHOLD], threshold)
         self.record, self._lent = self.record._replace(ends=np.append(0, np.cumsum(sizes)), **arrays), False
 
-    # -- states --
-
     def state(self) -> Arrays:
         """The arrays for :meth:`restore`, which continues bit by bit."""
         return self.record.state() | ({} if self.moments is None else self.moments.state())
@@ -398,9 +371,6 @@ class RowReservoir:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of a reservoir of the same learner."""
         record = self.record.restored(state, self.kind.cost, self.dimension)
-        rule, remedy = "must be of examples that this learner stored", "use another copy of the file"
-        if isinstance(record, str):
-            raise InvalidInput("state", record, rule, remedy)
         self.record, self.moments = record, Moments.restore(state, self.dimension, self.constant)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -419,10 +389,9 @@ class RowReservoir:
 
 def as_budget(budget: Any) -> int:
     """A budget of nonzeros, checked."""
-    whole = isinstance(budget, (int, np.integer)) and not isinstance(budget, bool)
-    if not whole or not 0 <= budget < 2**40:
-        rule = "must be a whole number of nonzeros, not negative, or None for no certificate of the best loss"
-        raise InvalidInput("witness_nonzeros", budget, rule, f"try {DEFAULT_BUDGET}")
+    whole = isinstance(budget, (int, np.integer)) and not isinstance(budget, bool) and 0 <= int(budget) < 2**40
+    rule = "must be a whole number of nonzeros, not negative, or None for no certificate of the best loss"
+    require(whole, "witness_nonzeros", budget, rule, f"try {DEFAULT_BUDGET}")
     return int(budget)
 
 
@@ -440,11 +409,7 @@ def add_moments(by_feature: NDArray[Any], sums: NDArray[Any], moments: Moments, 
 
 @formula
 def chance(number: int) -> float:
-    """U in (0, 1) for the example with this number: a hash of its bits.
-
-    >>> [round(chance(n), 3) for n in range(4)]
-    [0.443, 0.069, 0.049, 0.765]
-    """
+    """U in (0, 1) for the example with this number: a hash of its bits."""
     x = (number & LOW_BITS) ^ ((number >> 32) * 0x7FEB352D & LOW_BITS)
     for _ in range(2):
         x = (x + 0x1E3779B9) & LOW_BITS
@@ -490,8 +455,7 @@ def key_of(number: int, bent: float) -> float:
 def add_rows(kind: Any, loss: Any, record: Any, given: Any, first: int) -> None:
     """Store or commit rows from ``first`` on; if the loop stops early, ``sums`` hold what it needs, and the next row.
 
-    As long as every example is stored, none needs a key. (A call without a result takes half the time of one with a
-    result.)
+    As long as every example is stored, none needs a key.
     """
     sums, every = record.sums, record.sums[at.KEY_THRESHOLD] == -math.inf
     sums[at.LOOP_NEEDS], sums[at.NEXT_ROW] = 0.0, 0.0

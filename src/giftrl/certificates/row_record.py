@@ -3,11 +3,13 @@
 An example is either stored whole, or *committed*: it gets a dual number a, is added to sums, and is gone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from giftrl.errors import require
 
 #: The columns of ``RowRecord.by_feature``: H, the sums of h s^2 and of h s, and theta, over committed examples.
 CURVATURE_COLUMN, SQUARES_COLUMN, SUMS_COLUMN, THETA_COLUMN = range(4)
@@ -73,7 +75,7 @@ class RowRecord(NamedTuple):
     keys: NDArray[np.float64]  # of the random sample; empty as long as every example is stored
     by_feature: NDArray[np.float64]  # sums with a row for each feature; no rows until an example is committed
     sums: NDArray[np.float64]
-    work: NDArray[np.float64]  # scratch memory: 2 x K numbers
+    work: NDArray[np.float64]  # scratch memory, 2 x K numbers; not a part of the state
 
     @classmethod
     def empty(cls, budget: int, classes: int | None) -> "RowRecord":
@@ -99,12 +101,7 @@ class RowRecord(NamedTuple):
     @property
     def examples(self) -> Examples:
         """The stored examples."""
-        stored = self.stored
-        entries = int(self.ends[stored])
-        return Examples(
-            self.data[:entries], self.indices[:entries], self.ends[: stored + 1], self.labels[:stored],
-            self.weights[:stored],
-        )  # fmt: skip
+        return Examples(*self.trimmed()[:5])
 
     def resized(self, entries: int, examples: int, copy: bool = False) -> "RowRecord":
         """The same examples with room for this many entries and examples; ``copy`` moves all of them to new arrays."""
@@ -136,45 +133,42 @@ class RowRecord(NamedTuple):
         del arrays["work"]
         return arrays | {"record": arrays.pop("by_feature")}
 
-    def restored(self, state: Mapping[str, NDArray[Any]], example_cost: float, dimension: int) -> "RowRecord | str":
-        """The record with this state, or the name of an array that is damaged; loops use its numbers as indices."""
-        names = {name: "record" if name == "by_feature" else name for name in self._fields if name != "work"}
-        for field, name in names.items():
-            own, given = getattr(self, field), state.get(name)
-            if given is None or given.dtype != own.dtype or given.shape[1:] != own.shape[1:] or given.ndim != own.ndim:
-                return name
-            if name not in ("sums", "record", "keys", "scores") and not np.isfinite(given).all():
-                return name
-        record = self._replace(**{field: np.array(state[name]) for field, name in names.items()})
-        return record._damaged(self, example_cost, dimension) or record
+    def restored(self, state: Mapping[str, NDArray[Any]], example_cost: float, dimension: int) -> "RowRecord":
+        """The record with this state, which is checked: loops use its numbers as indices."""
+        for name, good in self._checks(state, example_cost, dimension):
+            rule = "must be of examples that this learner stored"
+            require(bool(good), "state", name, rule, "use another copy of the file")
+        return self._with({name: np.array(array) for name, array in state.items()})
 
-    def _damaged(self, own: "RowRecord", example_cost: float, dimension: int) -> str | None:
-        sums, ends, indices = self.sums, self.ends, self.indices
-        if len(sums) != SUMS_LENGTH:
-            return "sums"
-        counts = sums[[EXAMPLE_COUNT, STORED_COUNT, COMMITTED_COUNT, STORED_COST]]
-        if not (np.isfinite(counts).all() and (counts >= 0.0).all() and (counts == np.floor(counts)).all()):
-            return "sums"
-        if sums[COST_BUDGET] != own.sums[COST_BUDGET] or sums[COMMITTED_WEIGHT] < 0.0:
-            return "sums"
-        stored, entries = self.stored, len(self.data)
-        if counts[1] + counts[2] > counts[0] or sums[STORED_COST] != entries + stored * example_cost:
-            return "sums"
-        if len(ends) != stored + 1 or ends[0] != 0 or ends[-1] != entries or (np.diff(ends) < 0).any():
-            return "ends"
-        if any(len(getattr(self, name)) != stored for name in PER_EXAMPLE):
-            return "labels"
-        if len(self.keys) != (stored if self.sampled else 0) or np.isnan(self.keys).any():
-            return "keys"
-        if len(indices) != entries or (entries and not 0 <= indices.min() <= indices.max() < dimension):
-            return "indices"
-        classes = own.labels.dtype.kind == "i" and stored > 0
-        if classes and not 0 <= self.labels.min() <= self.labels.max() < own.scores.shape[1]:
-            return "labels"
-        if not (self.weights > 0.0).all():
-            return "weights"
-        rows = len(self.by_feature)
-        return "record" if rows not in (0, dimension) or (sums[COMMITTED_COUNT] > 0.0 and rows == 0) else None
+    def _with(self, state: Mapping[str, NDArray[Any]]) -> "RowRecord":
+        """The record with the arrays of a state."""
+        return self._replace(**{name: state["record" if name == "by_feature" else name] for name in self._fields[:-1]})
+
+    def _checks(
+        self, state: Mapping[str, NDArray[Any]], example_cost: float, dimension: int
+    ) -> Iterator[tuple[str, Any]]:
+        """Names of arrays of a state, and False for one that is damaged."""
+        for name, own in self.state().items():
+            given = state.get(name)
+            yield name, given is not None and given.dtype == own.dtype and given.shape[1:] == own.shape[1:]
+            yield name, state[name].ndim == own.ndim
+            yield name, name in ("sums", "record", "keys", "scores") or np.isfinite(state[name]).all()
+        record = self._with(state)
+        sums, ends, indices, labels = record.sums, record.ends, record.indices, record.labels
+        yield "sums", len(sums) == SUMS_LENGTH
+        seen, stored, committed, cost = counts = sums[[EXAMPLE_COUNT, STORED_COUNT, COMMITTED_COUNT, STORED_COST]]
+        yield "sums", np.isfinite(counts).all() and (counts >= 0.0).all() and (counts == np.floor(counts)).all()
+        yield "sums", sums[COST_BUDGET] == self.sums[COST_BUDGET] and not sums[COMMITTED_WEIGHT] < 0.0
+        entries, rows = len(record.data), len(record.by_feature)
+        yield "sums", stored + committed <= seen and cost == entries + stored * example_cost
+        yield "ends", len(ends) == stored + 1 and ends[0] == 0 and ends[-1] == entries and (np.diff(ends) >= 0).all()
+        yield "labels", all(len(getattr(record, name)) == stored for name in PER_EXAMPLE)
+        yield "keys", len(record.keys) == (stored if record.sampled else 0) and not np.isnan(record.keys).any()
+        yield "indices", len(indices) == entries and ((indices >= 0) & (indices < dimension)).all()
+        classes = labels.dtype.kind == "i"
+        yield "labels", not classes or ((labels >= 0) & (labels < self.scores.shape[1])).all()
+        yield "weights", (record.weights > 0.0).all()
+        yield "record", rows in (0, dimension) and (committed == 0.0 or rows > 0)
 
 
 class ScoredRows(NamedTuple):
