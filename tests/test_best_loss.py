@@ -232,8 +232,8 @@ def any_units(rng, d, relative=False):
     x = rng.normal(size=(9, d)) * 10.0 ** rng.uniform(-3.0, 3.0, d) + rng.normal(size=d)
     x[:, 0], x[:, 1] = 1.0, 0.0
     squares, sums = (x * x).sum(axis=0), x.sum(axis=0)
-    plain = Units.of(squares, 9.0, 0, relative=relative)
-    return x, [plain, Units.of(squares, 9.0, 0, sums, relative), Units.of(squares, 9.0)]
+    plain = Units.of_features(squares, 9.0, 0, relative)
+    return x, [plain, Units.centred(squares, sums, 9.0, 0, relative), Units.of_features(squares, 9.0)]
 
 
 @given(seed=seeds, d=st.integers(2, 6), classes=st.sampled_from([None, 2, 4]))
@@ -289,7 +289,7 @@ def test_units_do_not_depend_on_how_features_are_measured():
 
 
 def test_a_feature_in_theta_that_no_row_has_proves_nothing():
-    units = Units.of(np.array([1.0, 0.0]), 1.0)
+    units = Units.of_features(np.array([1.0, 0.0]), 1.0)
     assert units.dual_norm(np.array([1.0, 1e-30])) == math.inf
     assert units.norm(np.array([1.0, 1e30])) == 1.0
 

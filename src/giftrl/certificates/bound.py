@@ -67,10 +67,10 @@ class Units:
         relative: True if only differences of columns count.
 
     >>> import numpy as np
-    >>> units = Units.of(np.array([8.0, 0.0]), 2.0)
+    >>> units = Units.of_features(np.array([8.0, 0.0]), 2.0)
     >>> units.norm(np.array([1.5, 7.0])), units.dual_norm(np.array([1.5, 0.0]))
     (3.0, 0.75)
-    >>> standardised = Units.of(np.array([2.0, 50.0]), 2.0, constant=0, sums=np.array([2.0, 8.0]))
+    >>> standardised = Units.centred(np.array([2.0, 50.0]), np.array([2.0, 8.0]), 2.0, constant=0)
     >>> standardised.norm(np.array([-4.0, 1.0])), standardised.dual_norm(np.array([4.0, 16.0]))
     (3.0, 4.0)
     """
@@ -82,11 +82,11 @@ class Units:
     relative: bool = False
 
     @classmethod
-    def of(
-        cls, squares: Array, weight: float, constant: int | None = None, sums: Array | None = None,
-        relative: bool = False,
+    def of_features(
+        cls, squares: Array, weight: float, constant: int | None = None, relative: bool = False,
+        sums: Array | None = None,
     ) -> "Units":  # fmt: skip
-        """Units from the sums of weight s_j^2 and of weight; with the sums of weight s_j, standardised features."""
+        """Scaled features, from the sums of weight s_j^2 and of weight; with ``sums``, those of :meth:`centred`."""
         total = weight if weight > 0.0 else math.inf
         mean_square, mean = squares / total, np.zeros(len(squares)) if sums is None else sums / total
         # Any positive scale is valid. The floor is for a feature that never moved: the difference is rounding then.
@@ -95,6 +95,11 @@ class Units:
         if constant is not None:
             scale[constant], shift[constant] = 1.0, 0.0
         return cls("scaled features" if sums is None else "standardised features", scale, shift, constant, relative)
+
+    @classmethod
+    def centred(cls, squares: Array, sums: Array, weight: float, constant: int, relative: bool = False) -> "Units":
+        """Standardised features, from the sums of weight s_j^2, of weight s_j and of weight."""
+        return cls.of_features(squares, weight, constant, relative, sums)
 
     def norm(self, u: Array) -> float:
         """The norm of a model of d weights, or of d x K."""

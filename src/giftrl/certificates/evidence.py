@@ -159,7 +159,7 @@ class Evidence:
         """The units in which models are measured: standardised if there is a constant feature, and scaled features."""
         relative = isinstance(self.loss, Softmax | MulticlassHinge)  # these compare classes
         kinds = [None] if self.constant is None else [self.sums, None]
-        return [Units.of(self.squares, self.weight, self.constant, sums, relative) for sums in kinds]
+        return [Units.of_features(self.squares, self.weight, self.constant, relative, sums) for sums in kinds]
 
     def commit(self, which: ArrayLike, duals: ArrayLike) -> "Evidence":
         """The same evidence after some stored examples are committed.

@@ -50,7 +50,7 @@ class Moments:
     >>> import numpy as np
     >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
     >>> moments = Moments.empty(2, constant=0).add(rows[:2], [0.0, 1.0]).add(rows[2:], [5.0])
-    >>> units = Units.of(moments.squares, 3.0, constant=0, sums=moments.sums)
+    >>> units = Units.centred(moments.squares, moments.sums, 3.0, constant=0)
     >>> round(moments.lower_bound(units, radius=9.0), 6)
     0.142857
     """
@@ -191,12 +191,21 @@ class Moments:
         z = self._solve(units, radius, ridge)
         if z is None:
             return -math.inf
-        conjugate, theta, error = self._duals(units.model(z))
+        conjugate, theta, error = self.duals_of(units.model(z))
         bound = -conjugate - price(units.dual_norm(theta, error), radius, ridge)
         return bound if math.isfinite(bound) else -math.inf
 
+    def best_model(self, units: Units) -> Array | None:
+        """A nearly best model of any size; None if numbers overflow float64."""
+        z = self._solve(units, math.inf, 1e-9 * self.weight)
+        return None if z is None else units.model(z)
+
+    def scatter_size(self, x: Array) -> Array:
+        """|scatter| |x|: upper bounds on the terms of the product."""
+        return np.asarray(np.abs(self.scatter) @ np.abs(x))
+
     @np.errstate(all="ignore")
-    def _duals(self, model: Array) -> tuple[float, Array, Array]:
+    def duals_of(self, model: Array) -> tuple[float, Array, Array]:
         """Sums over all examples, with the residuals of one model as duals.
 
         They are an upper bound on sum_t h_t phi*(a_t), in spite of rounding; theta = -sum_t h_t a_t s_t; and the
@@ -220,7 +229,7 @@ class Moments:
         long = float(r @ np.abs(x)) + math.sqrt(self.label_squares)
         drift = n * FLOAT_EPS * math.sqrt(w) * long if c is not None else 0.0
         error = n * FLOAT_EPS * e * short + 8.0 * FLOAT_EPS * (e * long + r * short) + (8.0 * FLOAT_EPS) ** 2 * r * long
-        terms = np.abs(self.scatter) @ np.abs(x)
+        terms = self.scatter_size(x)
         error = error + np.abs(self.mean) * drift + len(x) * FLOAT_EPS * (terms + np.abs(self.cross))
         error = error + np.where(self.squares > 0.0, n * n * FLOAT_TINY, 0.0)  # other features are 0 in every example
         if c is not None:
@@ -247,9 +256,10 @@ class Moments:
 
         The duals are the residuals of a nearly best model.
         """
-        units = Units.of(self.squares, self.weight, self.constant, None if self.constant is None else self.sums)
-        z = self._solve(units, math.inf, 1e-9 * self.weight)
-        conjugate, theta, error = self._duals(np.zeros(len(self.mean)) if z is None else units.model(z))
+        sums = None if self.constant is None else self.sums
+        units = Units.of_features(self.squares, self.weight, self.constant, sums=sums)
+        model = self.best_model(units)
+        conjugate, theta, error = self.duals_of(np.zeros(len(self.mean)) if model is None else model)
         factor = 0.0
         if math.isfinite(conjugate) and np.isfinite(theta).all():
             # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples;
