@@ -15,7 +15,7 @@ from giftrl.errors import InvalidInput, UnknownName
 from giftrl.mixtures import MixtureLearner
 from giftrl.models import load
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer, train
-from giftrl.training.summary import summary_of
+from giftrl.training.model import summary_of
 from tests.commands import GIFTRL, environment, giftrl, write_rows
 from tests.test_progress import in_a_terminal, lines_of
 

@@ -48,7 +48,7 @@ def inspect_command(
 
     from giftrl.reports.charts import require_matplotlib
     from giftrl.training import LinearModel
-    from giftrl.training.summary import best_losses, largest_weights, summary_of
+    from giftrl.training.model import best_losses, largest_weights, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
     if plot is not None:
@@ -83,7 +83,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.table import Table
 
     from giftrl.cli.train import within_norm
-    from giftrl.training.summary import certified_in_words
+    from giftrl.training.model import certified_in_words
 
     console = Console(highlight=False)
 

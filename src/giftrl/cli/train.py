@@ -190,7 +190,7 @@ class TrainingRun:
 
     def execute(self) -> None:
         """Train, write the outputs, and print the results."""
-        from giftrl.training.summary import best_losses, summary_of
+        from giftrl.training.model import best_losses, summary_of
 
         given = self.given
         self.check_files()
@@ -358,7 +358,7 @@ class TrainingRun:
 
     def results(self, model: Any, summary: dict[str, Any], best: Any) -> list[str]:
         """The lines that are printed at the end."""
-        from giftrl.training.summary import certified_in_words
+        from giftrl.training.model import certified_in_words
 
         seconds, passes, held = summary["seconds_total"], summary.get("passes"), self.trainer.multi_pass
         learned = self.progression.learned + (0 if held is None else held.rows)

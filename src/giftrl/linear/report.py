@@ -14,7 +14,7 @@ from giftrl.reports.page import Page
 from giftrl.reports.record import Record, mean_base_learners
 from giftrl.reports.run_page import Run
 from giftrl.reports.wording import listed
-from giftrl.training.summary import best_losses
+from giftrl.training.model import best_losses
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from giftrl.reports.record import Record
 from giftrl.reports.wording import amount, counted, listed, loss_in_words, loss_name, printable, quoted
 from giftrl.streams.columns import Kind
 from giftrl.training import Trainer
-from giftrl.training.summary import certified_in_words, largest_weights, summary_of
+from giftrl.training.model import certified_in_words, largest_weights, summary_of
 
 #: The libraries whose versions a page names.
 LIBRARIES = ("giftrl", "numpy", "numba", "scipy", "pyarrow")

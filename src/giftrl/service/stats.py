@@ -13,8 +13,7 @@ import orjson
 
 from giftrl.config.recipe import Mixture
 from giftrl.service.bodies import Answer, describe_rejected
-from giftrl.training.model import LinearModel
-from giftrl.training.summary import best_losses, summary_of
+from giftrl.training.model import LinearModel, best_losses, summary_of
 
 if TYPE_CHECKING:
     from giftrl.service.folder import Folder
