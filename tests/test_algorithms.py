@@ -73,26 +73,6 @@ def test_proximal_with_constant_lambda_is_implicit_omd(loss, regularizer):
             np.testing.assert_allclose(ftrl.x, omd.x, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("lookahead", [True, False])
-@pytest.mark.parametrize(("regularizer", "domain"), PAIRS, ids=str)
-def test_truncated_is_proximal_on_hinge(regularizer, domain, lookahead):
-    """The truncated model of a hinge is the hinge itself wherever it has a slope at x_t.
-
-    With H a round whose x_t is beyond the margin has g = 0, so truncated does nothing there, while proximal still acts
-    if shrinking brings the point back inside the margin: the two agree exactly for H', and for H where psi is fixed.
-    """
-    schedule = schedules.Constant(beta=0.5) if lookahead else schedules.SquareRoot(beta=0.5)
-    hinge = losses.Hinge()
-    learners = [
-        Learner(DIMENSION, regularizer, domain, update(lookahead), schedule)
-        for update in (updates.Truncated, updates.Proximal)
-    ]
-    for e in stream(hinge, ROUNDS, seed=3):
-        truncated, proximal = (learner.observe(hinge, e.s, e.y, weight=e.weight) for learner in learners)
-        np.testing.assert_allclose(truncated.z, proximal.z, rtol=1e-6, atol=1e-8)
-    assert np.abs(learners[0].theta).max() > 0.01
-
-
 @pytest.mark.parametrize("loss", [losses.Logistic(), losses.Absolute(), losses.Squared()], ids=repr)
 def test_mirror_descent_with_the_entropy_is_exponentiated_gradient(loss):
     beta = 0.4

@@ -163,9 +163,6 @@ def play(learner: Learner, loss: Any, weight: float = 1.0) -> tuple[Any, Any, An
     return learner.trace.psi if learner.lookahead else before, theta, step
 
 
-# What each update picks ----------------------------------------------------------------------------------------------
-
-
 @over_losses
 @over_pairs
 def test_linear_and_two_step_are_subgradients(make, regularizer, domain):
@@ -273,9 +270,6 @@ def test_weight_is_a_factor_of_the_loss(make, update):
     assert weighted.certificate.bound_sum == bound
 
 
-# The same as linear models -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("loss", members("loss"), ids=repr)
 @pytest.mark.parametrize("update", [Linear(), TwoStep(), Truncated(), Proximal()], ids=repr)
@@ -293,9 +287,6 @@ def test_a_linear_model_in_disguise(loss, update):
             np.testing.assert_allclose(open_box.x, hidden.x, atol=3e-4 if isinstance(update, Proximal) else 1e-10)
             if not isinstance(update, (Proximal, Truncated)):
                 assert one.delta == pytest.approx(two.delta, rel=1e-9, abs=1e-9)
-
-
-# What a run proves ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.sample(3)
@@ -319,9 +310,6 @@ def test_no_regret_is_above_its_bound(regularizer, domain, update, bare, seed):
     # Every update but the literal two-step has H(z) <= H(g) in every round.
     if update != TwoStep():
         assert certificate.harmful_rounds == 0
-
-
-# Errors --------------------------------------------------------------------------------------------------------------
 
 
 RNG = np.random.default_rng(7)

@@ -47,9 +47,6 @@ def constraints(domain: Any, x: cp.Variable) -> list[Any]:
     raise NotImplementedError(f"{type(domain).__name__} has no CVXPY twin: add one to constraints() in {__file__}")
 
 
-# Projection ----------------------------------------------------------------------------------------------------------
-
-
 @over_domains
 @given(x=vectors(), size=st.sampled_from([1e-150, 1e-8, 1.0, 1e8, 1e150]))
 @few
@@ -73,14 +70,6 @@ def test_projection_is_nearest(domain, x, other):
 
 
 @over_domains
-@given(x=vectors(), other=vectors())
-@few
-def test_projection_is_firmly_nonexpansive(domain, x, other):
-    gap = domain.project(x) - domain.project(other)
-    assert gap @ gap <= gap @ (x - other) + 1e-12
-
-
-@over_domains
 @given(x=vectors())
 @few
 def test_members_are_their_own_projection(domain, x):
@@ -88,20 +77,6 @@ def test_members_are_their_own_projection(domain, x):
     distance = np.linalg.norm(x - domain.project(x))
     assume(distance == 0.0 or distance > 1e-6)
     assert domain.contains(x) == (distance == 0.0)
-
-
-@over_domains
-def test_projection_against_cvxpy(domain):
-    x, given_point = cp.Variable(DIMENSION), cp.Parameter(DIMENSION)
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - given_point)), constraints(domain, x))
-    rng = np.random.default_rng(1)
-    for size in (0.1, 1.0, 10.0):
-        given_point.value = size * rng.normal(size=DIMENSION)
-        problem.solve(solver=cp.CLARABEL)
-        np.testing.assert_allclose(domain.project(given_point.value), x.value, atol=1e-5)
-
-
-# Support -------------------------------------------------------------------------------------------------------------
 
 
 @over_domains
@@ -127,21 +102,6 @@ def test_support_is_attained(domain, theta):
         assert theta @ y == pytest.approx(support, rel=1e-6, abs=1e-6)
     else:
         assert theta @ y > 1e2
-
-
-@over_domains
-def test_support_against_cvxpy(domain):
-    # Directions of every sign pattern, so that half-open boxes are met on both of their sides.
-    x, theta = cp.Variable(DIMENSION), cp.Parameter(DIMENSION)
-    problem = cp.Problem(cp.Maximize(theta @ x), constraints(domain, x))
-    rng = np.random.default_rng(2)
-    for signs in ([1, 1, 1, 1], [-1, -1, -1, -1], [1, -1, -1, 1], [0, 1, 0, -1], [0, 0, 0, 0]):
-        theta.value = np.array(signs) * rng.uniform(0.5, 2.0, DIMENSION)
-        problem.solve(solver=cp.CLARABEL)
-        assert domain.support(theta.value) == pytest.approx(problem.value, abs=1e-6)
-
-
-# Input ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

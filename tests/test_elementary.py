@@ -20,22 +20,19 @@ def relative_error(found: float, exact: mpf) -> float:
     return float(abs(mpf(float(found)) - exact) / abs(exact)) if exact else abs(found)
 
 
-@given(st.floats(0.0, 707.9))
-def test_exp_minus(x):
-    with mp.workdps(40):
-        assert relative_error(elementary.exp_minus(x), mp.exp(-mpf(x))) <= 2 * ULP
-
-
-@given(st.floats(-0.5 * math.log(2.0), 0.5 * math.log(2.0)))
-def test_exp_small(x):
-    with mp.workdps(40):
-        assert relative_error(elementary.exp_small(x), mp.exp(mpf(x))) <= 2 * ULP
-
-
-@given(st.one_of(st.floats(-0.5, 1.0), st.floats(-300.0, 0.0).map(lambda e: 10.0**e)))
-def test_log1p_unit(x):
+@pytest.mark.parametrize(
+    ("function", "exact", "units", "numbers"),
+    [
+        (elementary.exp_minus, lambda x: mp.exp(-x), 2, st.floats(0.0, 707.9)),
+        (elementary.exp_small, mp.exp, 2, st.floats(-0.5 * math.log(2.0), 0.5 * math.log(2.0))),
+        (elementary.log1p_unit, mp.log1p, 3, st.floats(-0.5, 1.0) | st.floats(-300.0, 0.0).map(lambda e: 10.0**e)),
+    ],
+)
+@given(data=st.data())
+def test_functions_are_right_to_two_or_three_units_in_the_last_place(function, exact, units, numbers, data):
+    x = data.draw(numbers)
     with mp.workdps(400):
-        assert relative_error(elementary.log1p_unit(x), mp.log1p(mpf(x))) <= 3 * ULP
+        assert relative_error(function(x), exact(mpf(x))) <= units * ULP
 
 
 @given(st.one_of(st.floats(0.5, 2.0), st.floats(-299.0, 308.2).map(lambda e: 10.0**e)))

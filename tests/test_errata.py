@@ -36,9 +36,6 @@ def total_loss(loss: Any, stream: list[tuple[Any, float]], u: Any) -> float:
     return sum(loss.value(float(s @ u), y) for s, y in stream)
 
 
-# 1. Corollary 6.2 with H ---------------------------------------------------------------------------------------------
-
-
 def test_erratum_1_printed_truncated_step_is_not_the_minimiser():
     rng = np.random.default_rng(0)
     cases = printed_wrong = printed_worse_than_g = 0
@@ -74,9 +71,6 @@ def test_erratum_1_printed_truncated_step_is_not_the_minimiser():
     assert printed_worse_than_g > 0  # so the printed step is not even a member of the family in these
 
 
-# 2. gamma_t can be negative ------------------------------------------------------------------------------------------
-
-
 def test_erratum_2_gamma_can_be_negative_and_lam_never_falls():
     schedule = TemporalVariability(beta=10.0)
     learner, steps = run(Hinge(), examples(Hinge(), 200), Proximal(lookahead=True), schedule)
@@ -99,9 +93,6 @@ def test_erratum_2_gamma_is_negative_where_only_the_growth_of_lam_moves_the_poin
     assert still
     for t in still:
         assert steps[t].gamma < 0.0
-
-
-# 3. Corollary 4.3 ----------------------------------------------------------------------------------------------------
 
 
 def test_erratum_3_corrected_corollary_is_never_below_the_regret():
@@ -178,8 +169,6 @@ def test_erratum_3_schedule_lags_two_rounds(loss):
     # ... and not lambda_t + gamma_t / beta^2, which the published proof uses.
     assert np.abs(np.diff(lam) - gained).max() > 1e-3
 
-
-# 4. Two-step ---------------------------------------------------------------------------------------------------------
 
 LARGE = TemporalVariability(beta=100.0)
 FLOOR = TemporalVariability(beta=100.0, floor=1.0)  # the largest norm(s)^2
@@ -267,9 +256,6 @@ def test_erratum_4_guarantee_up_to_c_l_of_1(loss):
     assert broken > 0
 
 
-# 5. The prox of the absolute loss ------------------------------------------------------------------------------------
-
-
 def test_erratum_5_prox_of_the_absolute_loss_needs_the_sign():
     rng = np.random.default_rng(5)
     below = 0
@@ -290,9 +276,6 @@ def test_erratum_5_prox_of_the_absolute_loss_needs_the_sign():
         else:
             assert Absolute().prox(p, y, c) == unsigned
     assert below > 50
-
-
-# 6. Truncated with H' against proximal with H ------------------------------------------------------------------------
 
 
 def points(update: Any, stream: list[tuple[Any, float]], beta: float) -> Any:

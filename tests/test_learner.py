@@ -129,17 +129,6 @@ def test_a_schedule_that_needs_the_next_point_first_is_refused_where_there_is_no
     assert Learner(2, regularizers.Centred(), schedule=schedules.AdaImplicit()).lookahead is False
 
 
-def test_weights_are_repetitions_for_the_importance_aware_update_at_a_fixed_psi():
-    for loss in members("loss"):
-        for e in stream(loss, 5, seed=1):
-            once = Learner(DIMENSION, update="iwa", schedule="constant")
-            often = Learner(DIMENSION, update="iwa", schedule="constant")
-            once.observe(loss, e.s, e.y, weight=7.0)
-            for _ in range(7):
-                often.observe(loss, e.s, e.y)
-            np.testing.assert_allclose(once.x, often.x, rtol=1e-9, atol=1e-12)
-
-
 def test_weight_zero_changes_nothing_but_the_round():
     learner = Learner(2)
     learner.observe(losses.Logistic(), [1.0, 2.0], 1.0)

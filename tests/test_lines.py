@@ -8,7 +8,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import solve_ivp
-from scipy.optimize import minimize_scalar
 
 from giftrl import losses, mirror, updates
 from giftrl.domains import Ball, Box, L1Ball, Simplex, WholeSpace
@@ -86,9 +85,6 @@ def size(line: Any, loss: Any, y: float, *steps: float) -> float:
     return 1.0 + abs(getattr(line, "origin", 0.0)) + sum(terms)
 
 
-# Lines ---------------------------------------------------------------------------------------------------------------
-
-
 @given(line=all_lines, b=st.floats(-5.0, 5.0), step=st.floats(1e-3, 5.0))
 def test_pi_falls_and_is_minus_the_derivative_of_the_energy(line, b, step):
     # The energy is convex with derivative -pi: its chords lie between the derivatives at their ends.
@@ -132,9 +128,6 @@ def test_the_generic_follow_on_a_straight_line_is_flow(loss, p, c, data):
     y = data.draw(label_strategy(loss, 10.0))
     slack = 1e-14 * (abs(p) + abs(y)) / c
     assert follow(Straight(p, c), loss, y) == pytest.approx(flow(loss, p, y, c), rel=1e-8, abs=slack)
-
-
-# The minimiser and the flow ------------------------------------------------------------------------------------------
 
 
 def assert_optimal(line: Any, loss: Any, y: float, b: float) -> None:
@@ -183,18 +176,6 @@ def test_a_slope_that_overflows_has_a_finite_minimiser(loss, p):
 @each_loss
 @tenth
 @given(line=all_lines, data=st.data())
-def test_solve_agrees_with_a_scalar_minimiser(loss, line, data):
-    y = data.draw(label_strategy(loss, 10.0))
-    g = slope(loss, at(line, 0.0), y)
-    assume(abs(g) > 1e-6)
-    bounds = min(0.0, g), max(0.0, g)
-    found = minimize_scalar(lambda b: objective(line, loss, y, b), bounds=bounds, method="bounded")
-    assert objective(line, loss, y, solve(line, loss, y)) <= found.fun + 1e-11 * size(line, loss, y, g, found.x)
-
-
-@each_loss
-@tenth
-@given(line=all_lines, data=st.data())
 def test_follow_lies_between_solve_and_the_slope(loss, line, data):
     y = data.draw(label_strategy(loss, 10.0))
     b, a, g = follow(line, loss, y), solve(line, loss, y), slope(loss, at(line, 0.0), y)
@@ -211,9 +192,6 @@ def test_follow_agrees_with_an_ode_solver(loss, line, data):
     )
     slack = FOLLOW * abs(slope(loss, at(line, 0.0), y)) + 1e-9
     assert follow(line, loss, y) == pytest.approx(path.y[0, -1], abs=slack)
-
-
-# Updates -------------------------------------------------------------------------------------------------------------
 
 
 def assert_no_worse_than_the_subgradient(update: Any, loss: Any, y: float, p: float, line: Any) -> None:
@@ -245,20 +223,6 @@ def test_two_steps_are_in_the_family_where_the_line_is_short(loss, p, pb, share,
         assert_no_worse_than_the_subgradient(updates.TwoStep(), loss, y, p, Affine(start_of_line, c))
 
 
-def test_two_steps_leave_the_family_where_the_line_is_long():
-    # g = 1 and b = phi'(1 - 3) = -2, with H(b) = (1 + c) b^2 / 2 - b.
-    line, loss = Affine(1.0, 3.0), losses.Squared()
-    b = pick(updates.TwoStep(), loss, 0.0, 1.0, line)
-    assert (objective(line, loss, 0.0, b), objective(line, loss, 0.0, 1.0)) == (10.0, 1.0)
-    assert pick(updates.TwoStep(safeguard=True), loss, 0.0, 1.0, line) == 1.0 / 6.0  # the truncated step
-
-
-def test_two_steps_freeze_on_the_hinge_and_the_safeguard_does_not():
-    line, loss = Affine(0.0, 4.0), losses.Hinge()
-    assert pick(updates.TwoStep(), loss, 1.0, 0.0, line) == 0.0
-    assert pick(updates.TwoStep(safeguard=True), loss, 1.0, 0.0, line) == -0.25
-
-
 def test_the_safeguard_survives_a_second_step_that_overflows():
     # phi'(pi(g)) is exp(hundreds): H cannot be computed there, which is no reason to warn, and the truncated step wins.
     line = mirror_line(PAIRS["elastic net"], np.zeros(DIMENSION), np.full(DIMENSION, 2.0), 4.0)
@@ -278,12 +242,6 @@ def test_truncated_is_proximal_where_the_loss_is_its_own_truncation(loss, line, 
     assert values[0] == pytest.approx(values[1], rel=1e-9, abs=1e-12 * (1.0 + abs(p) + abs(y)))
 
 
-def test_truncated_is_not_proximal_for_different_lines():
-    # The truncated step of H' (p = 0.5, c = 1) and the proximal step of H (pb = 0.25, c = 0.5): section 7 of the paper.
-    assert pick(updates.Truncated(), losses.Hinge(), 1.0, 0.5, Affine(0.5, 1.0)) == -0.5
-    assert pick(updates.Proximal(), losses.Hinge(), 1.0, 0.5, Affine(0.25, 0.5)) == -1.0
-
-
 @each_loss
 @half
 @given(p=predictions, pb=predictions, c=lengths, data=st.data())
@@ -297,9 +255,6 @@ def test_truncated_on_affine_lines_has_its_closed_form(loss, p, pb, c, data):
     # The gap is a difference of terms of this size.
     slack = 1e-13 * (abs(value(loss, p, y)) + abs(lowest) + abs(g) * (abs(p) + abs(pb))) / (abs(g) * c)
     assert pick(updates.Truncated(), loss, y, p, Affine(pb, c)) == pytest.approx(b, rel=1e-12, abs=slack)
-
-
-# Weights -------------------------------------------------------------------------------------------------------------
 
 
 class Weighted(NamedTuple):
@@ -354,9 +309,6 @@ def test_importance_awareness_makes_one_step_of_weight_h_of_h_steps(loss, pair, 
     whole = mirror_line(pair, theta, s, float(h))
     g = slope(loss, at(whole, 0.0), y)
     assert h * pick(update, loss, y, at(whole, 0.0), whole) == pytest.approx(total, abs=FOLLOW * h * abs(g))
-
-
-# Messages ------------------------------------------------------------------------------------------------------------
 
 
 class Nothing(NamedTuple):

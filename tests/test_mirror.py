@@ -29,9 +29,6 @@ seeds = st.integers(0, 2**32 - 1)
 thetas = arrays(float, DIMENSION, elements=st.floats(-10.0, 10.0))
 
 
-# Against CVXPY -------------------------------------------------------------------------------------------------------
-
-
 def formula(psi: Any, x: cp.Variable) -> cp.Expression:
     """The potential as CVXPY writes it."""
     match psi:
@@ -72,9 +69,6 @@ def test_argmin_against_cvxpy(regularizer, domain):
         assert objective(ours) == pytest.approx(problem.value, abs=1e-6 * scale)
         # A gap of 1e-9 in the objective is the square of this in the point.
         np.testing.assert_allclose(ours, x.value, atol=5e-5 * scale)
-
-
-# Against the definition ----------------------------------------------------------------------------------------------
 
 
 def slack(*terms: float) -> float:
@@ -133,9 +127,6 @@ def test_affine_where_it_says_so(regularizer, domain):
     assert straight == (mirror.is_affine(psi, domain) or (getattr(psi, "p", None) == 2.0 and domain == WholeSpace()))
 
 
-# Pairs without a solver ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("regularizer", "domain"), NO_PAIRS, ids=repr)
 def test_a_pair_without_a_solver_says_what_works(regularizer, domain):
     psi = start(regularizer, DIMENSION, 1.0)
@@ -160,8 +151,6 @@ def test_the_entropy_over_a_box_below_zero(lower):
         Learner(DIMENSION, Entropy(), Box(lower, 1.0))
     Learner(DIMENSION, Entropy(), Box(np.maximum(lower, 0.0), 1.0))
 
-
-# Extremes ------------------------------------------------------------------------------------------------------------
 
 PATTERNS = [np.ones(4), -np.ones(4), np.eye(4)[1], -np.eye(4)[2], np.array([1.0, -1.0, 0.5, 0.25])]
 

@@ -29,8 +29,6 @@ from giftrl.ops.vector_loss import (
 )
 from tests.multiclass import each_loss, examples, few, filled, half, lengths, moderate, slopes
 
-# The formulas ---------------------------------------------------------------------------------------------------------
-
 
 @given(example=examples())
 def test_values_are_those_of_the_formulas(example):
@@ -52,17 +50,6 @@ def test_softmax_is_accurate_in_both_tails(example):
         for k, got in enumerate(filled(slope, Softmax(), p, y).tolist()):
             want = q[k] - (k == y)
             assert abs(got - want) <= 1e-12 * abs(want) + mpf("1e-307")
-
-
-@each_loss
-@given(example=examples(size=1.5), data=st.data())
-def test_slope_is_a_subgradient(loss, example, data):
-    p, y = example
-    q = p + np.array(data.draw(st.lists(st.floats(-9.0, 9.0), min_size=len(p), max_size=len(p))))
-    g = filled(slope, loss, p, y)
-    rise = float(g @ (q - p))
-    assert value(loss, q, y) >= value(loss, p, y) + rise - 1e-13 * (1.0 + abs(rise) + np.abs(p).max())
-    assert abs(g.sum()) <= 1e-15 * len(p)
 
 
 @half
@@ -91,15 +78,6 @@ def test_curvature_bounds_the_hessian_in_the_sense_of_matrices(loss, example, da
     assert np.linalg.eigvalsh(bound - hessian)[0] >= -1e-15
     if len(p) == 2:
         assert curvature(loss, p, y) == pytest.approx(top, rel=1e-12, abs=1e-300)
-
-
-@half
-@given(example=examples(size=1.0), data=st.data())
-def test_softmax_is_smooth(example, data):
-    p, y = example
-    q = p + np.array(data.draw(st.lists(st.floats(-3.0, 3.0), min_size=len(p), max_size=len(p))))
-    moved = np.linalg.norm(filled(slope, Softmax(), p, y) - filled(slope, Softmax(), q, y))
-    assert moved <= smoothness(Softmax()) * np.linalg.norm(p - q) + 1e-15
 
 
 def test_the_smoothness_of_softmax_is_reached():
@@ -157,9 +135,6 @@ def test_conjugate_and_prox_are_those_of_cvxpy(loss, seed):
     # An example of weight h: the slope of h phi at the length c is h times that of phi at the length h c.
     cp.Problem(cp.Minimize(h * CONVEX[type(loss)](u, y) + cp.sum_squares(u - p) / (2.0 * c))).solve(solver="CLARABEL")
     assert c * h * filled(prox, loss, p, y, h * c) == pytest.approx(p - u.value, abs=2e-4)
-
-
-# The proximal slope ---------------------------------------------------------------------------------------------------
 
 
 @each_loss
@@ -252,9 +227,6 @@ def test_many_classes(loss, classes):
         for rule in (prox, flow):
             moved = filled(rule, loss, p[order] + 1.0, int(np.flatnonzero(order == y)[0]), c)
             np.testing.assert_allclose(moved, filled(rule, loss, p, y, c)[order], atol=1e-11 * np.abs(a).max())
-
-
-# The importance-weight-aware slope ------------------------------------------------------------------------------------
 
 
 @few

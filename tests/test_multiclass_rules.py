@@ -111,9 +111,6 @@ def test_nothing_is_nan_and_nothing_raises(loss, p, c, data):
         assert math.isfinite(conjugate(loss, a, y))
 
 
-# Compiled -------------------------------------------------------------------------------------------------------------
-
-
 class Everything(NamedTuple):
     """A member of this file, so that compiled loops on disk depend on its text."""
 
@@ -156,9 +153,6 @@ def test_compiled_rules_are_the_plain_ones(loss):
     for plain, compiled in zip(*results, strict=True):
         assert np.isfinite(plain).all()
         np.testing.assert_allclose(compiled, plain, rtol=1e-11, atol=1e-300)
-
-
-# The contract ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_loss_must_bring():

@@ -92,9 +92,6 @@ def points(regularizer: Any, rng: np.random.Generator, count: int) -> np.ndarray
     return rng.normal(size=(count, DIMENSION)) * rng.choice([0.1, 1.0, 10.0])
 
 
-# How psi grows -------------------------------------------------------------------------------------------------------
-
-
 @over_regularizers
 @given(seed=seeds)
 @few
@@ -131,9 +128,6 @@ def test_only_those_that_say_so_use_curvature(regularizer):
     psi, x, s = start(regularizer, DIMENSION, 1.0), np.full(DIMENSION, 0.25), np.ones(DIMENSION)
     flat, curved = (advance(regularizer, psi, 1.0, Evidence(s, x, s, k)) for k in (0.0, 2.0))
     assert (repr(flat) != repr(curved)) == uses_curvature(regularizer)
-
-
-# What psi is ---------------------------------------------------------------------------------------------------------
 
 
 def smooth(psi: Potential, x: np.ndarray) -> float:
@@ -207,9 +201,6 @@ def test_strong_convexity_and_the_dual_norm(regularizer, seed):
     assert z @ best == pytest.approx(psi.dual_norm(z) * np.linalg.norm(best, p), rel=1e-12)
 
 
-# Curvature -----------------------------------------------------------------------------------------------------------
-
-
 @given(seed=seeds, growing=st.booleans())
 @settings(max_examples=max(1, settings.default.max_examples // 10))
 def test_curvature_is_a_sum_and_its_inverse_an_inverse(seed, growing):
@@ -232,9 +223,6 @@ def test_curvature_is_a_sum_and_its_inverse_an_inverse(seed, growing):
     np.testing.assert_allclose(diagonal.strength, np.diag(matrix), rtol=1e-12)
     assert full.inverse_form(s) == pytest.approx(s @ np.linalg.solve(matrix, s), rel=1e-10)
     assert diagonal.inverse_form(s) == pytest.approx(s @ (s / np.diag(matrix)), rel=1e-12)
-
-
-# Slow twins ----------------------------------------------------------------------------------------------------------
 
 
 def stream(seed: int, rounds: int) -> list[tuple[np.ndarray, float]]:
@@ -290,9 +278,6 @@ def test_adagrad_is_dual_averaging():
         np.testing.assert_allclose(learner.x, x, rtol=1e-12, atol=1e-12)
         gradients.append((s @ x - y) * s)
         learner.observe(Squared(), s, y)
-
-
-# Input ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
