@@ -53,20 +53,12 @@ Speak = Callable[[Given], str]
 
 
 def render(words: Message, speak: Speak = str) -> str:
-    """A text in which arguments are written in one way.
-
-    >>> render(["leave it out, or use ", Given("beta", "auto")])
-    "leave it out, or use beta='auto'"
-    """
+    """A text in which arguments are written in one way."""
     return words if isinstance(words, str) else "".join(speak(x) if isinstance(x, Given) else x for x in words)
 
 
 def between(parts: Iterable[str | Given], separator: str) -> list[str | Given]:
-    """Parts of a text with a separator between them.
-
-    >>> render(between(["one", Given("two")], "; "))
-    'one; two'
-    """
+    """Parts of a text with a separator between them."""
     return [piece for part in parts for piece in (separator, part)][1:]
 
 

@@ -79,10 +79,7 @@ UNINTERRUPTED_BLOCKS: list[None] = []
 
 
 def exit_if_requested() -> None:
-    """End the process if a signal has asked for that, before a file is put in its place.
-
-    The exception with which a signal interrupts Python is lost if C code clears exceptions, as some imports do.
-    """
+    """End the process if a signal has asked for that; its exception may be lost in C code, as in imports."""
     if EXIT_REQUESTS:
         raise SystemExit(EXIT_REQUESTS[0])
 
@@ -270,11 +267,7 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def is_stream(path: Named) -> bool:
-    """True if a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
-
-    >>> is_stream("/dev/null"), is_stream("no such file")
-    (True, False)
-    """
+    """True if a name is that of a pipe, a terminal or another device: it can be written to but not replaced."""
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
@@ -312,14 +305,7 @@ DIGEST_BYTES = 1 << 20  # read at a time
 
 
 class FileDigest:
-    """The SHA-256 of the first bytes of a file that grows: only what is new is read.
-
-    Args:
-        path: of the file; a file that is not there has no bytes.
-
-    >>> FileDigest("no such file").until(None)[0]
-    0
-    """
+    """The SHA-256 of the first bytes of a file that grows; only new bytes are read. A missing file has none."""
 
     def __init__(self, path: Named) -> None:
         self.path = Path(path)
@@ -394,10 +380,6 @@ def check_outputs(
         written: the files that will be written, by the name of their argument; None for no file.
         files_only: the outputs that must be regular files, and not pipes or devices.
         kept: pairs of an input and an output that may be the same file.
-
-    >>> check_outputs({"data": ["-"]}, {"model": "a", "summary": "./a"})
-    Traceback (most recent call last):
-    giftrl.errors.InvalidInput: summary='./a': is the file of model as well; give another file
     """
     inputs: dict[Identity, list[str]] = {}
     for name, paths in read.items():

@@ -55,15 +55,9 @@ class Sample(NamedTuple):
     probable: bool = True
 
     def write(self, folder: Path) -> tuple[Path, bool]:
-        """Write the file into a folder; return its path, and True if the file is new.
+        """Write the file into a folder, unless it is there; return its path, and True if the file is new.
 
         An existing file is never changed: if its content differs, that is an error.
-
-        >>> import tempfile
-        >>> sample = Sample("few", "few.csv", "", "", lambda: b"x,y\\n1,2\\n", "--loss squared")
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> sample.write(folder)[1], sample.write(folder)[1]
-        (True, False)
         """
         path, content = folder / self.file, self.rows()
         with file_errors(path):
@@ -76,11 +70,7 @@ class Sample(NamedTuple):
         return path, True
 
     def commands(self, folder: Path) -> list[str]:
-        """Commands to try on the file in a folder.
-
-        >>> Sample("few", "few.csv", "", "", bytes, "--loss squared", False).commands(Path("."))[0]
-        'giftrl train few.csv --loss squared --model few.giftrl'
-        """
+        """Commands to try on the file in a folder."""
         data, model = (shlex.quote(str(folder / name)) for name in (self.file, f"{self.name}.giftrl"))
         return [
             f"giftrl train {data} {self.training} --model {model}",
@@ -116,11 +106,7 @@ CHURN_COLUMNS = (
 
 
 def churn() -> bytes:
-    """The table of customers as CSV.
-
-    >>> churn().decode().splitlines()[1]
-    'C100000,2022-01-04,2025-06-14,IT,family,direct debit,24.5,1053.50,15.6,2,60,,true,true,no'
-    """
+    """The table of customers as CSV."""
     chance = random.Random(20250630)
     return _as_csv(CHURN_COLUMNS, [_customer(chance, number) for number in range(CUSTOMERS)])
 
@@ -160,11 +146,7 @@ DEVICES = ("phone", "desktop", "tablet")
 
 
 def clicks() -> bytes:
-    """One JSON object a line for each advertisement shown.
-
-    >>> clicks().decode().splitlines()[0]
-    '{"clicked": 0, "hour": 0, "site": "news", "ad": "shoes", "device": "phone", "user": "u348", "seen_before": 0}'
-    """
+    """One JSON object a line for each advertisement shown."""
     chance = random.Random(20250301)
     taste = {(site, ad): chance.gauss(0.0, 0.8) for site in SITES for ad in ADS}
     appeal = {ad: chance.gauss(0.0, 0.7) for ad in ADS}
@@ -203,11 +185,7 @@ MIN_TEXT, MAX_TEXT = 40, 600
 
 
 def text() -> bytes:
-    """A line for each function or class: its name, the beginning of its documentation, and its package.
-
-    >>> text().decode().splitlines()[0]
-    'name,text,package'
-    """
+    """A line for each function or class: its name, the beginning of its documentation, and its package."""
     described: dict[str, tuple[str, str, str]] = {}
     for package, modules in DOCUMENTED.items():
         for module in modules:

@@ -36,15 +36,7 @@ def can_lock() -> bool:
 
 
 def lock(file: int | IO[bytes]) -> bool | None:
-    """Lock an open file or folder until it is closed; False if another process has locked it.
-
-    None if the system or the disk cannot lock.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryFile() as file:
-    ...     lock(file) is not False
-    True
-    """
+    """Lock an open file or folder until it is closed; False if another process has, None if nothing can be locked."""
     if fcntl is None:
         return None
     try:
@@ -57,10 +49,7 @@ def lock(file: int | IO[bytes]) -> bool | None:
 
 
 def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file, or the end of a pipe without waiting for whoever is to be at the other end.
-
-    Later reads and writes wait as usual. Windows has no such pipes among its files.
-    """
+    """Open a file, or an end of a pipe without waiting for the other end; later reads and writes wait as usual."""
     if not hasattr(os, "O_NONBLOCK"):
         return os.open(path, flags)
     handle = os.open(path, flags | os.O_NONBLOCK)
@@ -69,18 +58,14 @@ def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """Open a file to read its bytes, but none behind a link, if the system can tell.
-
-    Windows would change the ends of lines, and take a byte 26 for the end, without ``O_BINARY``.
-    """
+    """Open a file to read its bytes, unchanged on Windows too; no file behind a link, if the system can tell."""
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Give a file or folder the name of another one, which it replaces, or a new name.
+    """Rename a file or folder, and replace what has the new name.
 
-    Windows refuses that while a program has one of them open, as readers and virus scanners do for a moment: there it
-    is tried again for some seconds.
+    Windows refuses that while a program has one of them open, so it is tried again for some seconds there.
     """
     end = time.monotonic() + REPLACE_SECONDS
     while True:
@@ -94,18 +79,14 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
 
 
 def nobody_reads(problem: OSError) -> bool:
-    """True if writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
-
-    >>> nobody_reads(BrokenPipeError()), nobody_reads(OSError(28, "No space left on device"))
-    (True, False)
-    """
+    """True if writing to standard output failed since its reader has ended: on Windows, an invalid argument."""
     if isinstance(problem, BrokenPipeError):
         return True
     return not can_lock() and problem.errno == errno.EINVAL and problem.filename is None
 
 
 def claim_address(found: Any) -> None:
-    """Let a socket have an address that nobody listens at, also just after somebody did.
+    """Let a socket bind an address at which nobody listens, also just after somebody did.
 
     With the option of POSIX systems for that, Windows would give it an address at which another program listens.
     """
@@ -116,10 +97,7 @@ def claim_address(found: Any) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in a folder survive a power cut; nothing if a folder cannot be opened, as on Windows.
-
-    >>> sync_folder(".")
-    """
+    """Make the names in a folder survive a power cut; nothing if a folder cannot be opened, as on Windows."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -130,13 +108,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def give_back_memory(size: int) -> None:
-    """Let arrays of this many bytes go back to the system as soon as they are freed; nothing but with glibc.
-
-    By itself, glibc raises that size up to 32 MiB as arrays are freed, and keeps those that are smaller, for each
-    thread. (https://man7.org/linux/man-pages/man3/mallopt.3.html)
-
-    >>> give_back_memory(1 << 25)
-    """
+    """With glibc, return freed arrays of this many bytes to the system at once; it may keep up to 32 MiB."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # there is no such function, or no such library
         mallopt = ctypes.CDLL(None).mallopt
         for option in (MMAP_THRESHOLD, TRIM_THRESHOLD):
@@ -144,22 +116,14 @@ def give_back_memory(size: int) -> None:
 
 
 def cores() -> int:
-    """The number of cores that this process may use; all of them if the system does not say.
-
-    >>> cores() >= 1
-    True
-    """
+    """The number of cores that this process may use; all of them if the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def physical_memory() -> int:
-    """The bytes of memory that this machine has; 2^62 if the system does not say.
-
-    >>> physical_memory() > 0
-    True
-    """
+    """The bytes of memory that this machine has; 2^62 if the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

@@ -76,12 +76,7 @@ class Task(NamedTuple):
 
 
 def read(name: str) -> Task:
-    """A data set by its name, in a fixed random order.
-
-    >>> cancer = read("cancer")
-    >>> cancer.x.shape, cancer.classes
-    ((569, 30), 2)
-    """
+    """A data set by its name, in a fixed random order."""
     table = load(LOADERS[name])
     order = np.random.default_rng(0).permutation(len(table.target))
     x, y = (np.asarray(part, dtype=np.float64)[order] for part in (table.data, table.target))
@@ -144,11 +139,7 @@ def compare(data: Task, tell: Callable[[str], None]) -> Comparison:
 
 
 def losses(classes: int, answers: Array, labels: Array, seen: Array) -> Array:
-    """The loss of each answer: probabilities of K classes; or numbers, clipped to the range of the labels seen.
-
-    >>> losses(2, np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0.0, 1.0]), np.zeros(0)).round(3).tolist()
-    [0.693, 13.816]
-    """
+    """The loss of each answer: probabilities of K classes; or numbers, clipped to the range of the labels seen."""
     if classes:
         finite = np.isfinite(answers).all(axis=1, keepdims=True)
         right = np.where(finite, answers, 1.0 / classes)[np.arange(len(labels)), labels.astype(int)]
@@ -159,16 +150,7 @@ def losses(classes: int, answers: Array, labels: Array, seen: Array) -> Array:
 
 
 def average_loss(data: Task, rate: float | None) -> float:
-    """The average loss of one pass of SGD, each row predicted before its label is used.
-
-    Args:
-        data: the rows.
-        rate: the constant learning rate; None for scikit-learn's default schedule.
-
-    >>> coins = Task("", "", np.ones((40, 1)), np.arange(40.0) % 2.0, 2)
-    >>> average_loss(coins, 0.1) < average_loss(coins, 10.0)
-    True
-    """
+    """The average loss of one pass of SGD at a constant rate or by default, each row predicted before it is learned."""
     from sklearn import config_context
     from sklearn.linear_model import SGDClassifier, SGDRegressor
 
@@ -209,13 +191,10 @@ def tour(
     names: Sequence[str] = TOUR_NAMES,
     plan: ReproductionPlan | None = None,
 ) -> tuple[list[Comparison], Path]:
-    """Run the comparisons and the paper's experiments; return the former, and the path of the page.
+    """Run the comparisons and the paper's experiments, and write a page into a folder; return the former and its path.
 
-    Args:
-        folder: of the page; it is made if necessary.
-        tell: called with the next piece of work, before each of :func:`steps` steps.
-        names: the data sets.
-        plan: the part of the paper's experiments to run; None for a quick one.
+    ``tell`` is called with the next piece of work, before each of :func:`steps` steps. Without a plan for the paper's
+    experiments they are quick ones.
     """
     require_matplotlib()
     with file_errors(folder):

@@ -39,10 +39,7 @@ def judge(results: Results) -> list[Verdict]:
 
 
 def sensitive(results: Results) -> tuple[str, str] | None:
-    """Test that linear is the most sensitive to beta.
-
-    Two measures: the range of betas within 5% of the lowest loss, and the rise of the loss up to the largest beta.
-    """
+    """Test that linear is the most sensitive to beta: the narrowest range of good betas, and the steepest rise."""
     narrow = steep = 0
     for summary in results.values():
         widths = [summary.good_range(k).decades for k in range(len(summary.names))]

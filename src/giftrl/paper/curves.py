@@ -81,11 +81,7 @@ def rules(loss: str, reading: str = "found") -> tuple[Curve, ...]:
 
 
 def choices(loss: str) -> tuple[Curve, ...]:
-    """Choices of z that the paper's figures leave out, with the paper's schedule and regularizer.
-
-    >>> [curve.name for curve in choices("logistic")][:2]
-    ['proximal', "proximal H'"]
-    """
+    """Choices of z that the paper's figures leave out, with the paper's schedule and regularizer."""
     updates = {
         "proximal": Proximal(lookahead=True),
         "proximal H'": Proximal(lookahead=False),
@@ -103,9 +99,6 @@ def schedules_and_regularizers(loss: str) -> tuple[Curve, ...]:
     """The proximal update with other schedules and regularizers.
 
     The hinge and absolute losses have no curvature: on them, ``Curvature`` is mirror descent with a constant step.
-
-    >>> [curve.name for curve in schedules_and_regularizers("hinge")]
-    ['proximal', 'constant', 'AdaGrad norm', 'AdaGrad', 'curvature']
     """
     scale, update = READINGS["found"].scale(loss), Proximal()
     return (

@@ -123,11 +123,7 @@ def mean_distance(distances: Sequence[Distance]) -> float:
 
 @dataclass(frozen=True)
 class ReproductionPlan:
-    """The size of a reproduction.
-
-    >>> ReproductionPlan.quick().repetitions
-    3
-    """
+    """The size of a reproduction."""
 
     repetitions: int = REPETITIONS  # random orders of each data set
     beyond: bool = True  # run the curves that the paper leaves out too
@@ -170,14 +166,10 @@ def reproduce(
     folder: Path | None = None,
     workers: int | None = None,
 ) -> Reproduction:
-    """Run the panels, stage by stage.
+    """Run the panels, stage by stage; ``folder`` keeps finished repetitions.
 
-    Args:
-        panels: the panels, each with a function that loads its data.
-        plan: the size of the reproduction.
-        tell: called with the name of each piece of work before it starts.
-        folder: the folder of finished repetitions.
-        workers: the number of repetitions that run at once; None for one on each core.
+    ``tell`` is called with the name of each piece of work before it starts. ``workers`` repetitions run at once, one on
+    each core by default.
     """
     begun, seconds, known = time.perf_counter(), defaultdict[str, float](float), list[bool]()
     loaded = {panel: load() for panel, load in panels}

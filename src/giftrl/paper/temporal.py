@@ -48,11 +48,7 @@ class RegretPath(NamedTuple):
 
 
 def examples(sequence: str, rounds: int) -> Iterator[tuple[Array, float]]:
-    """The features and the label of each round.
-
-    >>> [(s.round(3).tolist(), y) for s, y in examples("switch", 2)]
-    [([1.0, 0.0], 1.0), ([1.0, 0.0], -1.0)]
-    """
+    """The features and the label of each round."""
     known = ", ".join(SEQUENCES)
     require(sequence in SEQUENCES, "sequence", sequence, "must be a known sequence", f"known: {known}")
     u, angle = comparator(sequence), 0.0
@@ -69,11 +65,7 @@ def comparator(sequence: str) -> Array:
 
 
 def follow(sequence: str, rule: str, rounds: int = 4096) -> RegretPath:
-    """Run one rule over one sequence, and record the regret after 1, 2, 4, ... rounds.
-
-    >>> follow("fixed", "proximal, temporal schedule", 64).regret[-1] < 2.0
-    True
-    """
+    """Run one rule over one sequence, and record the regret after 1, 2, 4, ... rounds."""
     update, schedule = TEMPORAL_RULES[rule]
     learner = Learner(2, update=update, schedule=schedule)
     loss, u = Absolute(), comparator(sequence)
@@ -89,11 +81,7 @@ def follow(sequence: str, rule: str, rounds: int = 4096) -> RegretPath:
 
 
 def growth(path: RegretPath) -> float:
-    """The exponent of T in the regret, from T/16 to T: 0 means constant, 0.5 means sqrt(T).
-
-    >>> growth(RegretPath("fixed", "", (1, 4, 16, 64), (1.0, 2.0, 4.0, 8.0), ()))
-    0.5
-    """
+    """The exponent of T in the regret, from T/16 to T: 0 means constant, 0.5 means sqrt(T)."""
     last = path.rounds[-1]
     first = next(i for i, t in enumerate(path.rounds) if 16 * t >= last)
     begin, end = path.regret[first], path.regret[-1]

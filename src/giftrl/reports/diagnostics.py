@@ -48,13 +48,7 @@ class LearningCurve(NamedTuple):
 
     @classmethod
     def of(cls, record: Record, losses: Array) -> "LearningCurve":
-        """The curve of a record with at least one row, whose kept rows have these losses.
-
-        >>> record = Record()
-        >>> record.add(np.zeros(4), np.zeros(4), None)
-        >>> LearningCurve.of(record, np.array([3.0, 1.0, 2.0, 2.0])).average.tolist()
-        [3.0, 2.0, 2.0, 2.0]
-        """
+        """The curve of a record with at least one row, whose kept rows have these losses."""
         end = record.start + record.rows
         rows = np.append(POINT_ROWS[(record.start < POINT_ROWS) & (end > POINT_ROWS)], end)
         weights = record.weights * record.standing_for
@@ -363,15 +357,7 @@ class FeatureWeight(NamedTuple):
 
 
 def deviations(certificate: Certificate) -> Array | None:
-    """The standard deviation of each feature, from the sums of a certificate; None without these sums.
-
-    >>> from giftrl.kernels import LinearLearner
-    >>> learner = LinearLearner(2, "squared", compiled=False)
-    >>> learner.keep_witnesses(100)
-    >>> _ = learner.learn([[1.0, 4.0], [3.0, 4.0]], [0.0, 0.0])
-    >>> deviations(learner.certificate).tolist()
-    [1.0, 0.0]
-    """
+    """The standard deviation of each feature, from the sums of a certificate; None without these sums."""
     evidence = certificate.evidence
     if evidence is None or not evidence.weight > 0.0:
         return None

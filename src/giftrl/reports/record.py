@@ -151,11 +151,7 @@ class Record:
 
 
 def mean_base_learners(mixtures: Sequence[BaseLearners]) -> list[tuple[str, float, float]]:
-    """The mean share and loss of each base learner over mixtures that each learn a column of labels.
-
-    >>> mean_base_learners([[("a", 0.5, 1.0)], [("a", 1.0, 3.0)]])
-    [('a', 0.75, 2.0)]
-    """
+    """The mean share and loss of each base learner over mixtures that each learn a column of labels."""
     values: dict[str, list[tuple[float, float]]] = {}
     for mixture in mixtures:
         for name, share, loss in mixture:

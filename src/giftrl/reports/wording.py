@@ -65,32 +65,18 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
+    """A number of things, such as 2,000 rows."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def loss_in_words(loss: Any) -> str:
-    """The meaning of a loss.
-
-    >>> from giftrl.losses import Squared
-    >>> loss_in_words(Squared())
-    'half the squared error'
-    """
+    """The meaning of a loss."""
     first = (type(loss).__doc__ or repr(loss)).strip().split("\n")[0].rstrip(".")
     return LOSS_MEANINGS.get(type(loss).__name__, first)
 
 
 def loss_name(loss: Any) -> str:
-    """The name of a loss inside a sentence.
-
-    >>> from giftrl.losses import Poisson, SquaredHinge
-    >>> loss_name(SquaredHinge()), loss_name(Poisson())
-    ('squared hinge', 'Poisson')
-    """
+    """The name of a loss inside a sentence."""
     name = type(loss).__name__
     return name if name in PROPER_NAMES else re.sub("([A-Z])", r" \1", name).strip().lower()
 

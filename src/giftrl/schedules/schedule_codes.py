@@ -26,12 +26,7 @@ def _members(number: str) -> list[str]:
 
 
 class AnySchedule(NamedTuple):
-    """A built-in schedule by its code and the numbers of its fields, filled up with 1.
-
-    >>> from giftrl.schedules import SquareRoot
-    >>> encode_schedule(SquareRoot(2.0)).lam(9, 0.0)
-    1.5
-    """
+    """A built-in schedule by its code and the numbers of its fields, filled up with 1."""
 
     code: int
     numbers: tuple[float, ...]

@@ -42,14 +42,7 @@ globals().update(zip(NAMES, _variants(), strict=True))
 
 
 class AnyUpdate(NamedTuple):
-    """A built-in update by its number.
-
-    >>> from giftrl.losses import Squared
-    >>> from giftrl.ops.line import Affine
-    >>> from giftrl.updates import Proximal
-    >>> encode_update(Proximal()).pick(Squared(), 0.0, 1.0, Affine(1.0, 3.0))
-    0.25
-    """
+    """A built-in update by its number."""
 
     code: int
 
