@@ -51,12 +51,12 @@ def test_urls_are_said_to_need_a_cluster(name):
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("train", "rows.svm", "--from")])
-def test_the_text_of_vowpal_wabbit_is_no_model_file_and_the_commands_that_read_it_are_named(command, tmp_path):
+def test_the_text_of_vowpal_wabbit_is_no_model_file_and_the_command_that_reads_it_is_named(command, tmp_path):
     rows, text, other = write_rows(tmp_path / "rows.svm", n=20), tmp_path / "vw.txt", tmp_path / "notes.txt"
     text.write_text("Version 9.11.9\nbits:18\noptions:\n:0\n92594:0.25\n")
     other.write_text("These are not the weights of a model.\n")
     command = [rows if each == "rows.svm" else each for each in command]
-    hint = "Vowpal Wabbit, which giftrl predict and certify --weights read"
+    hint = "Vowpal Wabbit, which giftrl certify --weights reads"
     for path, hinted in ((text, True), (other, False)):
         said = giftrl(*command, path, check=False).stderr.decode()
         assert "does not begin like a model file" in said and (hint in said) == hinted

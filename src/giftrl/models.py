@@ -168,7 +168,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     start = file.read(8)
     length = int.from_bytes(start, "little")
     if start == b"Version ":
-        text = "it begins like the text of a model of Vowpal Wabbit, which giftrl predict and certify --weights read"
+        text = "it begins like the text of a model of Vowpal Wabbit, which giftrl certify --weights reads"
         raise _Problem("does not begin like a model file", text)
     if length > MAX_HEADER_BYTES:
         raise _Problem("does not begin like a model file", "check that it is one")

@@ -20,6 +20,9 @@ from giftrl.cli.options import (
 )
 from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
 
+#: Options that need ``--weights``.
+FOR_WEIGHTS = ("loss", "labels", "parameters", "no_constant", "interactions", "first_index")
+
 
 @click.command("certify")
 @click.argument("files", nargs=-1, required=True, metavar="MODEL DATA...")
@@ -103,14 +106,17 @@ def certify_command(
     data = files if weights_path is not None else files[1:]
     if not data:
         raise click.UsageError("DATA is missing; write giftrl certify MODEL DATA, or --weights FILE DATA")
-    _require_for_weights(weights_path, options)
+    for name in FOR_WEIGHTS if weights_path is None else ():
+        if options[name] not in (None, False, (), {}):
+            option = "--set" if name == "parameters" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} needs --weights: MODEL knows its own; leave it out")
     inputs: dict[str, Sequence[str]] = {"data": data}
     inputs |= {"weights": [weights_path]} if weights_path is not None else {"model": files[:1]}
     check_files(inputs, {"rejects": reading["rejects"]})
     standard_output()
     notes: list[str] = []
     console = standard_error(quiet or as_json)
-    passes = Passes(quiet or as_json, console)
+    passes = PassReport(quiet or as_json, console)
     with Bar(console, "reading") as bar:
         reading |= {"most": witness_nonzeros, "watch": bar.move}
         if weights_path is None:
@@ -136,51 +142,32 @@ def certify_command(
 
 
 def _wrapped(text: str) -> str:
-    """Lines that are broken between words where a terminal would break them anywhere."""
+    """Lines that fit the terminal, broken between words."""
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
     return "\n".join(click.wrap_text(line, width) for line in text.splitlines())
 
 
-def _require_for_weights(path: str | None, options: dict[str, Any]) -> None:
-    """Raise an error if options about weights are given without weights."""
-    names = {
-        "loss": "--loss", "labels": "--labels", "parameters": "--set", "no_constant": "--no-constant",
-        "interactions": "--interactions", "first_index": "--first-index",
-    }  # fmt: skip
-    for name, option in names.items():
-        if path is None and options[name] not in (None, False, (), {}):
-            raise click.UsageError(f"{option} needs --weights: MODEL knows its own; leave it out")
-
-
-class Passes:
-    """Lines on standard error about the rows that were read, and about what each pass has proved.
-
-    Args:
-        quiet: print nothing.
-        console: where to print.
-    """
+class PassReport:
+    """Lines on standard error about the rows that were read, and about the bound of each pass."""
 
     def __init__(self, quiet: bool, console: Any) -> None:
-        self._quiet, self._console = quiet, console
-        self._weight = 1.0
-        self._said = ""
-        self._begun = time.perf_counter()
+        self._quiet, self._console, self._begun = quiet, console, time.perf_counter()
+        self._weight, self._printed = 1.0, ""
 
     def surveyed(self, rows: Any) -> None:
-        """Say what was read."""
+        """Print the number of rows and features."""
         self._weight = rows.weight
-        what = f"{rows.rows:,} rows, {len(rows.coordinates):,} features"
         skipped = f", {rows.rejected:,} skipped" if rows.rejected else ""
         kept = "kept in memory" if rows.sample.share == 1.0 else "too large to keep, so they are read again"
-        self._print(f"{what}{skipped}, {kept}")
+        self._print(f"{rows.rows:,} rows, {len(rows.coordinates):,} features{skipped}, {kept}")
 
     def passed(self, passes: int, bound: float) -> None:
-        """Say what a pass has proved, if that is more than before."""
+        """Print the bound of a pass, if it is another than before."""
         average = f"{bound / self._weight:.4g}"
-        if average != self._said:
-            self._said = average
+        if average != self._printed:
+            self._printed = average
             self._print(f"pass {passes}: no model of that size below {average}")
 
     def _print(self, text: str) -> None:

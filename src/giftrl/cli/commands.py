@@ -44,11 +44,7 @@ SHARED_MODULES = {
 
 
 def command_of(name: str) -> click.Command:
-    """A command by its name.
-
-    >>> command_of("sweep").name
-    'sweep'
-    """
+    """A command by its name."""
     module = importlib.import_module(f"giftrl.cli.{SHARED_MODULES.get(name, name)}")
     command: click.Command = getattr(module, f"{name}_command")
     return command
@@ -61,9 +57,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        return command_of(cmd_name)
+        return command_of(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -57,8 +57,8 @@ def inspect_command(
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
     weights = trained.learner.x
-    of = [f" (class {name})" for name in trained.settings.class_names] if trained.settings.many else [""]
-    largest = [(each.name + of[each.column], each.weight) for each in largest_weights(trained, top)]
+    classes = [f" (class {name})" for name in trained.settings.class_names] if trained.settings.many else [""]
+    largest = [(weight.name + classes[weight.column], weight.weight) for weight in largest_weights(trained, top)]
     with proving(standard_error(as_json), seconds):
         best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
@@ -87,61 +87,47 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
 
     console = Console(highlight=False)
 
-    def show(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-        table = Table(*columns, title=title, title_justify="left")
+    def show(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+        table = Table(*heads, title=title, title_justify="left")
         for row in rows:
             table.add_row(*row)
         console.print(table)
 
-    settings = [
-        (name, escape(str(value)))
-        for name, value in summary["settings"].items()
-        if value not in (None, {}, []) and name != "label_values"
-    ]
+    settings = {name: value for name, value in summary["settings"].items() if value not in (None, {}, [])}
     names = model.settings.class_names
-    if summary["settings"]["label_values"]:
-        settings.append(
-            ("labels", escape(", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"))
-        )
-    show(escape(path), ("setting", "value"), settings)
+    if settings.pop("label_values", None):
+        settings["labels"] = ", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"
+    show(escape(path), ("setting", "value"), ((name, escape(str(value))) for name, value in settings.items()))
     if model.schema is not None:
         show("columns", ("kind", "columns"), ((head, escape(names)) for head, names in in_rows(model.schema)))
-    names = ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm")
-    facts = {name: summary[name] for name in names if name in summary}
+    counts = ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm")
+    facts = {name: summary[name] for name in counts if name in summary}
     facts |= {f"weights: {name}": value for name, value in summary["norms"].items()}
-    if summary["collisions"]["collided"]:
-        about = "" if summary["collisions"]["exact"] else "about "
-        facts["names that share a coordinate"] = f"{about}{summary['collisions']['collided']:,}"
+    collisions = summary["collisions"]
+    if collisions["collided"]:
+        about = "" if collisions["exact"] else "about "
+        facts["names that share a coordinate"] = f"{about}{collisions['collided']:,}"
     show("the run", ("what", "value"), ((name, _number(value)) for name, value in facts.items()))
     if "experts" in summary:
-        most = max(abs(each["share"]) for each in summary["experts"])
-        experts = [
-            (each["name"], f"{each['share']:.3f}", _bar(each["share"], most, 16), f"{each['average_loss']:.6g}")
-            for each in summary["experts"]
-        ]
-        show("experts", ("expert", "share", "", "average loss alone"), experts)
-    proofs = [
-        (
-            "this model's" if each.scale == 1.0 else f"{each.scale:g} times that",
-            *_proved(each),
-            f"{each.rows_kept:,} of {each.rows:,}",
+        most = max(abs(expert["share"]) for expert in summary["experts"])
+        experts = (
+            (expert["name"], f"{expert['share']:.3f}", _bar(expert["share"], most, 16), _number(expert["average_loss"]))
+            for expert in summary["experts"]
         )
-        for each in best
-    ]
-    if proofs:
+        show("experts", ("expert", "share", "", "average loss alone"), experts)
+    if best:
+        sizes = ["this model's" if bound.scale == 1.0 else f"{bound.scale:g} times that" for bound in best]
+        stored = [f"{bound.rows_kept:,} of {bound.rows:,}" for bound in best]
+        proofs = ((size, *_proved(bound), rows) for size, bound, rows in zip(sizes, best, stored, strict=True))
         heads = ("size of others", "average loss", "lower bound", "gap", "examples stored")
         show("certificate", heads, proofs)
-    scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
-    largest = [
-        (escape(each["feature"]), f"{each['weight']:.6g}", _bar(each["weight"], scale, 24))
-        for each in summary["weights"]
-    ]  # fmt: skip
+    weights = [(each["feature"], each["weight"]) for each in summary["weights"]]
+    scale = max((abs(weight) for _, weight in weights), default=1.0)
+    largest = ((escape(name), f"{weight:.6g}", _bar(weight, scale, 24)) for name, weight in weights)
     show("largest weights", ("feature", "weight", ""), largest)
-    lines = (
-        [f"{best[0].in_words(best[1])} {certified_in_words(model)}".rstrip()]
-        if best
-        else ["No examples were stored for a lower bound on the best loss."]
-    )
+    lines = ["No examples were stored for a lower bound on the best loss."]
+    if best:
+        lines = [f"{best[0].in_words(best[1])} {certified_in_words(model)}".rstrip()]
     if radii:
         bounds = summary["certificate"]["radius"]
         lines += [within_norm(radius, bounds[f"{radius:g}"]["best_loss_lower_bound"], model) for radius in radii]
@@ -175,9 +161,8 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     values = [value for _, value in largest[::-1]]
-    left.barh(
-        [name for name, _ in largest[::-1]], values, color=["tab:red" if value < 0 else "tab:green" for value in values]
-    )
+    colours = ["tab:red" if value < 0 else "tab:green" for value in values]
+    left.barh([name for name, _ in largest[::-1]], values, color=colours)
     left.set_title("largest weights")
     left.axvline(0.0, color="black", linewidth=0.8)
     sizes = np.sort(np.abs(weights[weights != 0.0]))[::-1]

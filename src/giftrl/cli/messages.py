@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +19,7 @@ WITHOUT_OPTION = {"sources": "", "checkpoint": "", "data": "", "y": "labels "}
 
 
 class OptionNames:
-    """Writes arguments as the options of a command.
-
-    Args:
-        command: the command; an argument that it has no option for is written as in Python.
+    """Writes arguments as the options of a command; an argument without an option is written as in Python.
 
     >>> @click.command()
     ... @click.option("--on-error")
@@ -36,10 +34,11 @@ class OptionNames:
     """
 
     def __init__(self, command: click.Command) -> None:
-        options = {_argument(option): option for option in command.params if isinstance(option, click.Option)}
-        self.options = options | {
-            other: options[name] for other, name in RENAMED.items() if name in options and other not in options
-        }
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        self.options = {_longest(option.opts).lstrip("-").replace("-", "_"): option for option in options}
+        for other, name in RENAMED.items():
+            if name in self.options:
+                self.options.setdefault(other, self.options[name])
 
     def __call__(self, given: Given) -> str:
         name, value, now = given
@@ -62,10 +61,6 @@ class OptionNames:
 
 def _longest(names: list[str]) -> str:
     return max(names, key=len)
-
-
-def _argument(option: click.Option) -> str:
-    return _longest(option.opts).lstrip("-").replace("-", "_")
 
 
 def _option(option: click.Option, name: str, value: Any, named: bool) -> str:
@@ -130,12 +125,7 @@ NO_FEATURES = (
 
 
 def in_rows(schema: "Schema") -> list[tuple[str, str]]:
-    """A row for each kind of columns that there is: what it is called, and its columns.
-
-    >>> from giftrl.streams.columns import Schema
-    >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
-    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
-    """
+    """A row for each kind of columns that there is: its name, and its columns."""
     rows = []
     for kind, head in KIND_NAMES.items():
         names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
@@ -150,10 +140,8 @@ def shortened(names: Sequence[str]) -> str:
     >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
     ('a, b', 'yyy, and 1 more')
     """
-    shown, size = 0, 0
-    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= MAX_NAMES_WIDTH):
-        size += len(names[shown]) + 2
-        shown += 1
+    widths = accumulate(len(name) + 2 for name in names)
+    shown = max(1, sum(width <= MAX_NAMES_WIDTH for width in widths))
     more = [f"and {len(names) - shown} more"] if shown < len(names) else []
     return ", ".join([*names[:shown], *more])
 
@@ -161,9 +149,7 @@ def shortened(names: Sequence[str]) -> str:
 def in_lines(schema: "Schema | None", json: bool = False) -> list[str]:
     """The columns of a table, a line for each kind; none if there is only a label.
 
-    Args:
-        schema: of the table, or None.
-        json: whether it has those keys of JSON alone that have a meaning of their own.
+    With ``json``, the schema has only those keys that have a meaning of their own.
 
     >>> from giftrl.streams.columns import Schema
     >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")

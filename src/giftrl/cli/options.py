@@ -16,6 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_CLASSES = 1_000_000
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
 
+COLUMN_OPTIONS = ("label", "weight", "ignore", "categorical", "date", "text")
+
 format_option = click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="The format of DATA. Default: detected."
 )
@@ -56,12 +58,7 @@ schema_option = click.option(
 
 
 def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], **rules: Any) -> None:
-    """Compare every input and output of a command with every other.
-
-    The arguments are those of :func:`giftrl.files.check_outputs`.
-
-    Sources under "data" may be globs and directories.
-    """
+    """:func:`giftrl.files.check_outputs`, with sources under "data", which may be globs and directories."""
     from giftrl.streams.source import find_sources
 
     if "data" in read:
@@ -73,21 +70,16 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a reader for :data:`input_options`, which are removed from ``options``.
 
-    A command with :data:`schema_option` gets the schema too, or None.
+    With :data:`schema_option` they have the schema too, or None.
     """
     from giftrl.streams.columns import Columns, Schema
 
-    def column(name: str | None) -> Any:
-        return int(name) if name is not None and re.fullmatch("-?[0-9]+", name) else name
+    def column(given: Any) -> Any:
+        if isinstance(given, tuple):
+            return tuple(map(column, given))
+        return int(given) if given is not None and re.fullmatch("-?[0-9]+", given) else given
 
-    columns = Columns(
-        label=column(options.pop("label")),
-        weight=column(options.pop("weight")),
-        ignore=tuple(map(column, options.pop("ignore"))),
-        categorical=tuple(map(column, options.pop("categorical"))),
-        date=tuple(map(column, options.pop("date"))),
-        text=tuple(map(column, options.pop("text"))),
-    )
+    columns = Columns(**{name: column(options.pop(name)) for name in COLUMN_OPTIONS})
     reading = {name: options.pop(name) for name in ("on_error", "rejects")}
     if "schema" in options:
         path = options.pop("schema")
@@ -99,9 +91,7 @@ def reading_of(options: dict[str, Any]) -> dict[str, Any]:
     return {"format": options.pop("format_"), "columns": columns, **reading}
 
 
-def products(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> tuple[tuple[str, ...], ...]:
+def products(context: Any, parameter: Any, values: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The products of ``-q ab``, ``-q user:ad``, ``-q abc`` or ``-q user:ad:page``."""
     chosen = []
     for value in values:
@@ -113,7 +103,7 @@ def products(
     return tuple(chosen)
 
 
-def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+def ngrams(context: Any, parameter: Any, values: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     """The namespaces and sizes of ``--ngram 2``, ``--ngram a2`` or ``--ngram text:2``."""
     chosen = []
     for value in values:
@@ -126,13 +116,8 @@ def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str
     return tuple(chosen)
 
 
-def label_list(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[float, ...] | tuple[str, ...] | None:
-    """The labels of ``--labels 0,1``, ``--labels 1..7`` or ``--labels no,yes``: all numbers, or else all names.
-
-    They are one record of CSV, so that a name with a comma can be given in double quotes.
-    """
+def label_list(context: Any, parameter: Any, value: str | None) -> tuple[float, ...] | tuple[str, ...] | None:
+    """The labels of ``--labels 0,1``, ``1..7`` or ``no,yes``, a record of CSV: all numbers, or else all names."""
     from giftrl.streams.batch import is_exact
 
     if value is None:
@@ -164,17 +149,15 @@ def label_list(
     return numbers if all(map(math.isfinite, numbers)) and all(map(is_exact, labels)) else tuple(labels)
 
 
-def parameter_list(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+def parameter_list(context: Any, parameter: Any, values: tuple[str, ...]) -> dict[str, float]:
     """The parameters of ``--set tau=0.9``."""
     parameters = {}
     for value in values:
         name, _, number = value.partition("=")
         try:
-            parameters[name] = float(number)
+            parameters[name] = float(number if name else "")
         except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
+            raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9") from None
     return parameters
 
 
@@ -193,7 +176,7 @@ feature_options = _together(
 )  # fmt: skip
 
 
-def _finite_all(context: click.Context, parameter: click.Parameter, values: tuple[float, ...]) -> tuple[float, ...]:
+def _finite_all(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[float, ...]:
     if not all(map(math.isfinite, values)):
         raise click.BadParameter("a norm must be finite; write --radius 1")
     return values
@@ -215,7 +198,7 @@ certificate_option = click.option(
 def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as click has it)
     """A flag for a command that prints less; it also keeps the compiler silent."""
 
-    def take(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
+    def take(context: Any, parameter: Any, quiet: bool) -> bool:
         from giftrl.compiled import compiler
 
         if quiet:
@@ -225,32 +208,23 @@ def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as 
     return click.option(*names, is_flag=True, callback=take, help=help)
 
 
-#: Option of Vowpal Wabbit -> the option to write instead, or the reason why none is needed.
+#: Options of Vowpal Wabbit -> the option to write instead, or the reason why none is needed.
 #: docs/from-vowpal-wabbit.md has the same table.
-VOWPAL_WABBIT_OPTIONS = {
-    "-d": "the files are arguments: giftrl train FILE",
-    "--data": "the files are arguments: giftrl train FILE",
-    "-f": "--model FILE",
-    "--final_regressor": "--model FILE",
+VOWPAL_WABBIT_ANSWERS = {
+    "-d --data": "the files are arguments: giftrl train FILE",
+    "-f --final_regressor": "--model FILE",
     "--initial_regressor": "--from MODEL",
     "--save_resume": "not needed: every model can be gone on from, with --from MODEL",
-    "-t": "giftrl predict MODEL FILE",
-    "--testonly": "giftrl predict MODEL FILE",
-    "-r": "giftrl predict MODEL FILE --scores",
-    "--raw_predictions": "giftrl predict MODEL FILE --scores",
+    "-t --testonly": "giftrl predict MODEL FILE",
+    "-r --raw_predictions": "giftrl predict MODEL FILE --scores",
     "--link": "giftrl predict --proba prints probabilities",
-    "-b": "--bits N",
-    "--bit_precision": "--bits N",
+    "-b --bit_precision": "--bits N",
     "--loss_function": "--loss logistic, hinge, squared, quantile, poisson, ...",
     "--quantile_tau": "--loss quantile --set tau=NUMBER",
-    "--oaa": "--loss softmax; labels are those of the first rows, or --labels 1..K",
-    "--ect": "--loss softmax; labels are those of the first rows, or --labels 1..K",
+    "--oaa --ect": "--loss softmax; labels are those of the first rows, or --labels 1..K",
     "--binary": "giftrl predict prints labels; --proba probabilities, --scores scores",
-    "-l": "not needed: there is no learning rate",
-    "--learning_rate": "not needed: there is no learning rate",
-    "--power_t": "not needed: there is no learning rate to decay",
-    "--initial_t": "not needed: there is no learning rate to decay",
-    "--decay_learning_rate": "not needed: there is no learning rate to decay",
+    "-l --learning_rate": "not needed: there is no learning rate",
+    "--power_t --initial_t --decay_learning_rate": "not needed: there is no learning rate to decay",
     "--adaptive": "not needed: features have their own scales by default",
     "--normalized": "not needed: features may be in any units",
     "--invariant": "not needed: updates take account of importance weights",
@@ -260,29 +234,23 @@ VOWPAL_WABBIT_OPTIONS = {
     "--bfgs": "not there: data are learned from row by row",
     "--l1": "--beta 1 --regularizer elastic_net --set l1=NUMBER",
     "--l2": "--beta 1 --regularizer elastic_net --set l2=NUMBER",
-    "-c": "giftrl convert FILE FILE.arrow, once",
-    "--cache": "giftrl convert FILE FILE.arrow, once",
-    "--cache_file": "giftrl convert FILE FILE.arrow, once",
-    "-k": "not needed: no cache is used unless you name it",
-    "--kill_cache": "not needed: no cache is used unless you name it",
+    "-c --cache --cache_file": "giftrl convert FILE FILE.arrow, once",
+    "-k --kill_cache": "not needed: no cache is used unless you name it",
     "--quadratic": "-q ab, or -q user:ad",
     "--cubic": "-q abc, or -q user:ad:page",
     "--ngram": "giftrl train --ngram N; the model knows it when it predicts",
-    "--skips": "not there",
-    "--ignore_linear": "not there",
+    "--skips --ignore_linear": "not there",
     "--noconstant": "--no-constant",
     "--hash": "not needed: names are hashed, numbers are coordinates; --dictionary gives each name its own",
-    "-a": "giftrl predict MODEL FILE --audit",
-    "--audit": "giftrl predict MODEL FILE --audit",
-    "--invert_hash": "giftrl inspect MODEL --top N shows the weights by name",
-    "--readable_model": "giftrl inspect MODEL --top N shows the weights by name",
-    "--progress": "not needed: a line is printed at each power of two",
-    "-P": "not needed: a line is printed at each power of two",
+    "-a --audit": "giftrl predict MODEL FILE --audit",
+    "--invert_hash --readable_model": "giftrl inspect MODEL --top N shows the weights by name",
+    "--progress -P": "not needed: a line is printed at each power of two",
     "--holdout_off": "--holdout 0",
     "--holdout_period": "--holdout N",
     "--early_terminate": "not needed: training stops when the held-out loss rises",
     "--daemon": "not there",
 }
+VOWPAL_WABBIT_OPTIONS = {name: ours for names, ours in VOWPAL_WABBIT_ANSWERS.items() for name in names.split()}
 
 
 class VowpalWabbitHints(click.Command):

@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
-from giftrl.cli.terminal import counted
+from giftrl.cli.terminal import (
+    Bar,
+    counted,
+    decimals,
+    settle_output,
+    shares_terminal,
+    standard_error,
+    standard_output,
+)
 from giftrl.errors import Incompatible
 from giftrl.files import Output
 
@@ -24,16 +32,9 @@ from giftrl.files import Output
 @quiet_option("--quiet", help="Print nothing but predictions.")
 @input_options
 def predict_command(
-    model: str,
-    data: tuple[str, ...],
-    output: str | None,
-    proba: bool,
-    as_scores: bool,
-    clip: bool,
-    audit: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+    model: str, data: tuple[str, ...], output: str | None, proba: bool, as_scores: bool, clip: bool, audit: bool,
+    quiet: bool, **options: Any,
+) -> None:  # fmt: skip
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
     \b
@@ -67,15 +68,6 @@ def predict_command(
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.terminal import (
-        Bar,
-        counted,
-        decimals,
-        settle_output,
-        shares_terminal,
-        standard_error,
-        standard_output,
-    )
     from giftrl.config.predictor import link_of
     from giftrl.streams.batch import listed
     from giftrl.streams.reader import Reader
@@ -117,18 +109,13 @@ def predict_command(
             settle_output()  # before anything is said about it
     if quiet:
         return
-    _say(reader)
+    for note in reader.unmatched:
+        click.echo(f"giftrl: note: {note}", err=True)
+    if reader.rejected:
+        click.echo(f"{counted(reader.rejected, 'row')} could not be used; nan stands for each", err=True)
     if evaluation.strange:
         known = listed(settings.class_names) if settings.class_names else settings.expected
         click.echo(f"{counted(evaluation.strange, 'row')} with other labels than {known}", err=True)
     if evaluation.rows:
         loss = decimals(evaluation.average_loss)
         click.echo(f"average loss {loss} over {counted(evaluation.rows, 'row')} with labels", err=True)
-
-
-def _say(reader: Any) -> None:
-    """Say what matched nothing, and how many rows were skipped."""
-    for each in reader.unmatched:
-        click.echo(f"giftrl: note: {each}", err=True)
-    if reader.rejected:
-        click.echo(f"{counted(reader.rejected, 'row')} could not be used; nan stands for each", err=True)

@@ -1,6 +1,5 @@
 """Commands about the paper: ``giftrl reproduce``, ``giftrl sweep`` and ``giftrl datasets``."""
 
-import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -151,9 +150,8 @@ def sweep_command(
 
     begun = time.perf_counter()
     require_matplotlib()
-    outputs: dict[str, str | None] = {
-        f"out/sweep.{suffix}": str(out / f"sweep.{suffix}") for suffix in ("csv", "svg", "png", "html")
-    }
+    files = [f"sweep.{suffix}" for suffix in ("csv", "svg", "png", "html")]
+    outputs: dict[str, str | None] = {f"out/{name}": str(out / name) for name in files}
     check_files({"data": [str(data)]}, outputs if out.exists() else {}, files_only=outputs)
     if floor is not None:
         require(schedule == "temporal", "floor", floor, "belongs to the temporal schedule", "leave out --floor")
@@ -168,29 +166,26 @@ def sweep_command(
     examples = load(data, loss, prepare, positive, format=format_)
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
-    read = 0
+    known: list[bool] = []  # for each finished repetition, if it was read from an earlier run
     with Bar(standard_error(quiet), steps=repetitions) as bar:
-        finished = itertools.count()
 
         def tell() -> None:
-            bar.step(f"{next(finished)} of {counted(repetitions, 'repetition')}")
+            bar.step(f"{len(known)} of {counted(repetitions, 'repetition')}")
 
-        def done(known: bool) -> None:
-            nonlocal read
-            read += known
+        def done(read: bool) -> None:
+            known.append(read)
             tell()
 
         tell()
-        summary = repeat(
-            examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done, cluster=cluster
-        )
+        options: dict[str, Any] = {"seed": seed, "workers": workers, "folder": out, "cluster": cluster}
+        summary = repeat(examples, grid, repetitions, done=done, **options)
     path = write_sweep(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:
         click.echo(path)
         return
     print_table(BEST_BETA_COLUMNS, best_betas(summary))
-    if read:
-        click.echo(f"{read} of {repetitions} repetitions were read from an earlier run")
+    if any(known):
+        click.echo(f"{sum(known)} of {repetitions} repetitions were read from an earlier run")
     click.echo(f"{time.perf_counter() - begun:.1f} s; open {path}")
 
 

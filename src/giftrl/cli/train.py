@@ -75,8 +75,8 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )
 @click.option(
     "--holdout", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-    help="With more than one pass, every Nth row is held out (later ever fewer), and training stops when the loss on "
-    "these rises. The best model is kept, and learns them in the end. 0: none.",
+    help="With more than one pass, hold out every Nth example (later ever fewer) for early stopping. The best model "
+    "is kept, and learns them in the end. 0 disables it.",
 )  # fmt: skip
 @feature_options
 @click.option(

@@ -74,23 +74,16 @@ def convert_command(
         names = names_where_text(first.labels)
     else:
         names = LabelNames(labels) if isinstance(labels[0], str) else None
+    prepared: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": names}
+    expected = "" if names is None else f"{listed(names.names)} (--labels names all of them)"
+    accepts = None if names is None else lambda codes: codes >= 0.0
     reader = Reader(
-        data,
-        features,
-        labels=names,
-        accepts=None if names is None else lambda codes: codes >= 0.0,
-        expected="" if names is None else f"{listed(names.names)} (--labels names all of them)",
-        opened=first.opened,
-        interactions=products,
-        ngrams=joined,
-        constant=False,
-        no_base="converted files have none",
-        **reading,
-    )
+        data, features, accepts=accepts, expected=expected, opened=first.opened, constant=False,
+        no_base="converted files have none", **prepared, **reading,
+    )  # fmt: skip
     codec = None if compression == "none" else compression
-    written: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": names, "compression": codec}
     with (
-        ConvertedWriter(output, features, **written) as writer,
+        ConvertedWriter(output, features, compression=codec, **prepared) as writer,
         Bar(standard_error(quiet), "converting") as bar,
     ):
         for batch in reader:
@@ -100,10 +93,9 @@ def convert_command(
     if not quiet:
         seconds = time.perf_counter() - begun
         skipped = f", {reader.rejected:,} skipped" if reader.rejected else ""
-        for each in (*in_lines(reader.schema), *(f"giftrl: note: {each}" for each in notes(reader.remarks))):
-            click.echo(each, err=True)
-        for each in reader.unmatched:
-            click.echo(f"giftrl: note: {each}", err=True)
+        remarks = [f"giftrl: note: {note}" for note in (*notes(reader.remarks), *reader.unmatched)]
+        for line in (*in_lines(reader.schema), *remarks):
+            click.echo(line, err=True)
         click.echo(f"{reader.rows:,} rows written to {output}{skipped} in {seconds:.1f} s", err=True)
 
 
@@ -143,7 +135,7 @@ def warmup_command(
       giftrl warmup --loss logistic --regularizer auto --workers
     """
     from giftrl.config import AUTO
-    from giftrl.training import Settings
+    from giftrl.training import LinearModel, Settings, Trainer
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
@@ -158,11 +150,12 @@ def warmup_command(
         for regularizer, loss in product(regularizers, losses):
             parts: dict[str, Any] = {} if regularizer == AUTO else {"beta": 1.0, "regularizer": regularizer}
             settings = Settings(loss=loss, dtype=dtype, **parts)
-            work = {format_: partial(_stream, settings, path) for format_, path in paths.items()}
+            work: dict[str, Any] = {format_: partial(_learn_files, settings, path) for format_, path in paths.items()}
             if arrays:
-                work["arrays"] = partial(_arrays, settings)
+                work["arrays"] = partial(_learn_arrays, settings)
             if workers and settings.auto:
-                work["workers"] = partial(_workers, settings, Path(folder, "many.svm"))
+                model = LinearModel(settings)
+                work["workers"] = Trainer(model, [Path(folder, "many.svm")], workers=2).run
             for name, run in work.items():
                 bar.step(f"{loss}, {regularizer}, {name}")
                 start = time.perf_counter()
@@ -173,7 +166,7 @@ def warmup_command(
         click.echo(f"ready in {time.perf_counter() - begun:.1f} s")
 
 
-def _stream(settings: Any, path: Path) -> None:
+def _learn_files(settings: Any, path: Path) -> None:
     from giftrl.training import train
 
     model = train(settings, [path])
@@ -181,13 +174,7 @@ def _stream(settings: Any, path: Path) -> None:
     model.certificate.best_loss()
 
 
-def _workers(settings: Any, path: Path) -> None:
-    from giftrl.training import LinearModel, Trainer
-
-    Trainer(LinearModel(settings), [path], workers=2).run()
-
-
-def _arrays(settings: Any) -> None:
+def _learn_arrays(settings: Any) -> None:
     import numpy as np
     from scipy.sparse import csr_array
 
