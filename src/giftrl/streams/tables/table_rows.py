@@ -25,7 +25,7 @@ from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.names.objects import WORD_SEPARATORS
 from giftrl.streams.names.tables import Sections
 
-# Arrow's types and arrays, as far as tables need them: numbers, texts, lists and structures.
+# Arrow's types and arrays.
 
 
 class Words(NamedTuple):
@@ -163,20 +163,13 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
     """A column as float64, with ``missing`` in place of nulls."""
     import pyarrow as pa
 
-    if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
-        array = array.cast(pa.float64())
-    if array.null_count:
-        array = array.cast(pa.float64(), safe=False)
+    if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        array = array.cast(pa.float64(), safe=not array.null_count)
     return np.asarray(_filled(array, missing), np.float64)
 
 
 def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
-    """Infer the kind of a column from an Arrow array of its first values.
-
-    Args:
-        name: of the column.
-        array: its first values.
-        missing: spellings of a missing value.
+    """Infer the kind of a column from its name, an Arrow array of its first values, and spellings of a missing one.
 
     >>> import pyarrow as pa
     >>> infer_column("when", pa.array(["2024-03-05", "NA", "2024-03-06"]), ("NA",)).kind
@@ -195,6 +188,8 @@ def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredCol
     there = [field for field in fields if field not in ("", *missing)]
     return infer_from_texts(there, len(array), len(used) - (coded.null_count > 0))
 
+
+# Rows.
 
 EXPECTED_NUMBER = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
@@ -215,12 +210,12 @@ class Column(NamedTuple):
 
 
 class _List(NamedTuple):
-    """The items of a column of lists: the row, the value and the coordinate of each, and the group of the column."""
+    """The items of a column of lists, with the row, the value and the coordinate of each."""
 
+    column: Column
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
     slots: NDArray[np.int32]
-    code: int
 
 
 @dataclass(eq=False)
@@ -234,13 +229,12 @@ class TableRows:
     ngrams: Ngrams | None = None  # which only a converted file has
     labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
-    remarks: tuple[Message, ...] = field(
-        default=(), init=False
-    )  # about the columns of the file that decided the schema
+    #: About the columns of the file that decided the schema.
+    remarks: tuple[Message, ...] = field(default=(), init=False)
 
-    labels_only = False  # whether to ignore all columns but that of the label
+    labels_only = False  # True to ignore all columns but that of the label
     missing_labels: tuple[str, ...] = ()  # names that stand for no label
-    row_order = False  # whether new names are entered row by row; else column by column
+    row_order = False  # True to enter new names row by row; else column by column
 
     def batch(
         self,
@@ -252,56 +246,48 @@ class TableRows:
     ) -> Batch:
         """The rows of a table, of all columns but the ignored ones.
 
-        ``raw`` gives what a rejected row, given by its place in ``lines``, looks like in the source.
+        ``raw`` returns a row, given by its place in ``lines``, as it is in the source.
         """
         rows = len(lines)
         labels, weights = np.full(rows, np.nan), np.ones(rows)
         bad: Bad = {}
 
-        def reject(wrong: NDArray[np.bool_], column: int, problem: str, expected: str) -> None:
+        def reject(column: Column, wrong: NDArray[np.bool_], problem: str, expected: str = EXPECTED_NUMBER) -> None:
             for row in np.flatnonzero(wrong).tolist():
-                bad.setdefault(row, (column + 1, problem, expected))
+                shown = problem or f"{column.array[row].as_py()!r} in the column of dates {column.name!r}"
+                bad.setdefault(row, (column.number + 1, shown, expected))
 
         used = []
         self._last = lines, next((column for column in columns if column.kind == Kind.LABEL), None)
         for column in columns:
             if column.kind == Kind.LABEL and self.labels is not None:
-                labels = self._codes(words(column.array), self.labels)
+                given = words(column.array)
+                texts = (None if text in self.missing_labels else text for text in given.words.to_pylist())
+                labels = np.append(self.labels.codes(texts), np.nan)[given.codes]
             elif column.kind == Kind.LABEL:
                 labels = numbers(column.array, np.nan)
-                there = as_numpy(column.array.is_valid())
-                wrong = ~np.isfinite(labels) & there
-                reject(
-                    wrong, column.number, f"a label that is not finite in the column {column.name!r}", EXPECTED_NUMBER
-                )
+                wrong = ~np.isfinite(labels) & as_numpy(column.array.is_valid())
+                reject(column, wrong, f"a label that is not finite in the column {column.name!r}")
             elif column.kind == Kind.WEIGHT:
                 weights = numbers(column.array, np.nan)
                 wrong = ~(np.isfinite(weights) & (weights >= 0.0))
-                reject(wrong, column.number, f"no weight in the column {column.name!r}", "a finite number, 0 or more")
+                reject(column, wrong, f"no weight in the column {column.name!r}", "a finite number, 0 or more")
             else:
                 made, wrong = self._features_of(column)
                 used += made
-                for row in np.flatnonzero(wrong).tolist():
-                    problem = f"{column.array[row].as_py()!r} in the column of dates {column.name!r}"
-                    bad.setdefault(row, (column.number + 1, problem, EXPECTED_DATE))
+                reject(column, wrong, "", EXPECTED_DATE)
         plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
-        values, slots, lists, distinct = self._entries(used, plain, rows)
+        values, slots, lists, distinct = self._look_up(used, plain, rows)
         if not np.isfinite(values).all():
             for column, wrong in zip(plain, ~np.isfinite(values.T), strict=True):
-                reject(wrong, column.number, NOT_FINITE.format(column.name), EXPECTED_NUMBER)
-        for column, items in lists:
+                reject(column, wrong, NOT_FINITE.format(column.name))
+        for items in lists:
             wrong = np.isin(np.arange(rows), items.rows[~np.isfinite(items.values)])
-            reject(wrong, column.number, NOT_FINITE.format(column.name), EXPECTED_NUMBER)
-        codes = np.array([self._code(column.name) for column in plain], np.uint8)
-        entries = self._by_rows(values, slots, codes, [items for _, items in lists])
+            reject(items.column, wrong, NOT_FINITE.format(items.column.name))
+        entries = self._by_rows(values, slots, plain, lists)
         if not distinct:
             entries = merge(*entries, compiled=self.compiled)
         return finished(source, entries, labels, weights, lines, end, bad, raw)
-
-    def _codes(self, given: Words, labels: LabelNames) -> NDArray[np.float64]:
-        """The number of the name of each label."""
-        texts = (None if text in self.missing_labels else text for text in given.words.to_pylist())
-        return np.append(labels.codes(texts), np.nan)[given.codes]
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         """The label of a row of the last batch, and the number of its column, counted from 1."""
@@ -320,16 +306,13 @@ class TableRows:
         if column.kind != Kind.DATE:
             return [column], nowhere
         times, found, absent = date_columns(column.array, self.columns.missing)
-        parts = [
-            column._replace(name=f"{column.name}^{part}", kind=Kind.CATEGORY, array=array)
-            for part, array in found.items()
-        ]
         number = column._replace(kind=Kind.NUMBER, array=as_arrow(times))
+        parts = [column._replace(name=f"{column.name}^{p}", kind=Kind.CATEGORY, array=found[p]) for p in found]
         return [number, *parts, *_missing(column, absent)], np.isnan(times)
 
-    def _entries(
+    def _look_up(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]], bool]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[_List], bool]:
         """Values and coordinates of the plain columns, as matrices; the items of the columns of lists.
 
         The last value is whether no coordinate can occur twice in a row. All names of columns are looked up at once,
@@ -365,7 +348,7 @@ class TableRows:
                 else:
                     item = firsts[column.name] + np.arange(len(where)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
                     items = numbers(column.array.flatten(), 0.0) * signs[item], slots[item]
-                lists.append((column, _List(where, *items, self._code(column.name))))
+                lists.append(_List(column, where, *items))
         every = np.unique(np.concatenate([slots, others]))
         distinct = not lists and len(every) == len(slots) + len(others) and bool((every >= 0).all())
         return values, np.broadcast_to(places, values.shape), lists, distinct
@@ -373,10 +356,7 @@ class TableRows:
     def _categories(
         self, columns: dict[str, Words]
     ) -> tuple[dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]], NDArray[np.int32]]:
-        """For each item of each column, 1 with its sign, and its slot; and all slots.
-
-        The value is 0 if an item has no text.
-        """
+        """For each item of each column, 1 with its sign, or 0 if it has no text, and its slot; and all slots."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -395,8 +375,7 @@ class TableRows:
         order = np.arange(len(named))
         if self.row_order:
             order = np.argsort(np.concatenate([_first_rows(each) for each in columns.values()]), kind="stable")
-        signs, slots = np.ones(len(named)), np.empty(len(named), np.int32)
-        ordered = np.ones(len(named))
+        signs, slots, ordered = np.ones(len(named)), np.empty(len(named), np.int32), np.ones(len(named))
         slots[order] = self.features.name_slots(raw, ends[:-1][order], ends[1:][order], Sections.none(), ordered)
         signs[order] = ordered
         items = {}
@@ -404,37 +383,41 @@ class TableRows:
         for name, each in columns.items():
             stop = at + len(each.words)
             # Code -1, of an item without text, stands for the last element.
-            values, places = np.append(signs[at:stop], 0.0), np.append(slots[at:stop], np.int32(-1))
-            items[name] = values[each.codes], places[each.codes]
+            items[name] = (
+                np.append(signs[at:stop], 0.0)[each.codes],
+                np.append(slots[at:stop], np.int32(-1))[each.codes],
+            )
             at = stop
         return items, slots
 
     def _by_rows(
-        self, values: NDArray[np.float64], slots: NDArray[np.int32], codes: NDArray[np.uint8], lists: Sequence[_List]
+        self,
+        values: NDArray[np.float64],
+        slots: NDArray[np.int32],
+        plain: Sequence[Column],
+        lists: Sequence[_List],
     ) -> Entries:
         """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
-        rows = len(values)
-        grouped = self.interactions is not None
+        rows, groups = len(values), np.empty(0, np.uint8)
         filled = values != 0.0
         if filled.all():
             data, indices, counts = values.ravel(), slots.flatten(), np.full(rows, values.shape[1])
         else:
             data, indices, counts = values[filled], slots[filled], np.count_nonzero(filled, axis=1)
-        groups = np.broadcast_to(codes, values.shape)[filled] if grouped else np.empty(0, np.uint8)
+        if self.interactions is not None:
+            code = self.interactions.code
+            more = [np.full(len(each.rows), code(group_of(each.column.name)), np.uint8) for each in lists]
+            codes = np.array([code(group_of(column.name)) for column in plain], np.uint8)
+            groups = np.concatenate([np.broadcast_to(codes, values.shape)[filled], *more])
         if lists:
             where = np.concatenate([np.repeat(np.arange(rows), counts), *(each.rows for each in lists)])
             data = np.concatenate([data, *(each.values for each in lists)])
             indices = np.concatenate([indices, *(each.slots for each in lists)])
-            if grouped:
-                groups = np.concatenate([groups, *(np.full(len(each.rows), each.code, np.uint8) for each in lists)])
             order = np.argsort(where, kind="stable")
             order = order[data[order] != 0.0]
-            data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
+            data, indices, groups = data[order], indices[order], groups[order] if len(groups) else groups
             counts = np.bincount(where[order], minlength=rows)
         return data, indices, groups, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-    def _code(self, name: str) -> int:
-        return 0 if self.interactions is None else self.interactions.code(group_of(name))
 
 
 def finished(
@@ -486,7 +469,7 @@ def _first_rows(column: Words) -> NDArray[np.int64]:
 def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any], NDArray[np.bool_]]:
     """A column of text, or of one of Arrow's dates or timestamps, as columns of numbers and categories.
 
-    Returns the times in years, with null if the value is missing and NaN if it is no date; the weekdays, months
+    Returns the times in years, with 0 if the value is missing and NaN if it is no date; the weekdays, months
     and hours as dictionaries of text, those that occur; and where the value is missing.
 
     >>> import pyarrow as pa
@@ -496,10 +479,8 @@ def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[s
     """
     import pyarrow as pa
 
-    if pa.types.is_dictionary(array.type) or is_text(array.type):
-        found, there = _of_texts(array, missing)
-    else:
-        found, there = _of_times(array)
+    of_text = pa.types.is_dictionary(array.type) or is_text(array.type)
+    found, there = _of_texts(array, missing) if of_text else _of_times(array)
     made = {}
     for name, codes, texts in (
         ("weekday", found.weekday, WEEKDAYS),
@@ -520,10 +501,8 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moment, NDArray[np.
     column = words(array)
     texts = pc.ascii_trim(column.words, " \t")
     there = ~as_numpy(pc.is_in(texts, pa.array(["", *missing], texts.type)))
-    found = moments_in(texts)
     # Code -1, of an item without text, stands for the last element.
-    nothing = Moment(*(np.array([-1]) for _ in found))
-    each = Moment(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))
+    each = Moment(*(np.append(part, -1)[column.codes] for part in moments_in(texts)))
     return each, np.append(there, False)[column.codes]
 
 
@@ -532,24 +511,20 @@ def _of_times(array: Any) -> tuple[Moment, NDArray[np.bool_]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    def whole(array: Any) -> NDArray[np.int64]:
+        stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64())
+        return as_numpy(stored.fill_null(0))
+
     timed = pa.types.is_timestamp(array.type)
     local = pc.local_timestamp(array) if timed and array.type.tz is not None else array
     if timed:
         per_day = 86400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
     else:
         per_day = 1 if pa.types.is_date32(array.type) else 86_400_000
-    days, rest = np.divmod(_whole(local), per_day)
-    ahead = (_whole(local) - _whole(array)) * (86400.0 / per_day)
+    days, rest = np.divmod(whole(local), per_day)
+    ahead = (whole(local) - whole(array)) * (86400.0 / per_day)
     there = as_numpy(array.is_valid())
     return moments_of(days, rest * (86400.0 / per_day), ahead, np.full(len(days), timed), there), there
-
-
-def _whole(array: Any) -> NDArray[np.int64]:
-    """The integers behind an array of dates or timestamps."""
-    import pyarrow as pa
-
-    stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64())
-    return as_numpy(stored.fill_null(0))
 
 
 def word_lists(array: Any) -> Any:
