@@ -34,9 +34,7 @@ class Kind:
     CATEGORY = "category"  # the feature "column=value", with value 1
     NUMBERS = "numbers"  # a list: the features "column^0", "column^1", ...
     CATEGORIES = "categories"  # a list of categories: a feature for each
-    DATE = (
-        "date"  # the number "column", in years since 2000, and "column^weekday=Mon", "column^month=3", "column^hour=12"
-    )
+    DATE = "date"  # the number "column", in years since 2000; "column^weekday=Mon", "column^month=3", "column^hour=12"
     TEXT = "text"  # the features "column=word", with value 1, for the words that are in the text
 
     ALL = (LABEL, WEIGHT, IGNORED, NUMBER, CATEGORY, NUMBERS, CATEGORIES, DATE, TEXT)
@@ -134,24 +132,18 @@ class Schema(NamedTuple):
         except InvalidInput as problem:
             shown = f"{problem.value!r} {problem.rule}" if isinstance(problem, UnknownName) else problem.rule
             raise InvalidInput("schema", str(path), shown, problem.remedy) from None
-        counts = Counter(schema.names)
-        for rule, bad in (
-            ("has the name {} twice", [name for name in counts if counts[name] > 1]),
-            ("has the kind {} twice", [kind for kind in (Kind.LABEL, Kind.WEIGHT) if schema.kinds.count(kind) > 1]),
-        ):
-            require(
-                not bad, "schema", str(path), rule.format(repr(*bad[:1])) if bad else "", "leave one out, or ignore it"
-            )
+        names = [name for name, count in Counter(schema.names).items() if count > 1]
+        kinds = [kind for kind in (Kind.LABEL, Kind.WEIGHT) if schema.kinds.count(kind) > 1]
+        for what, twice in (("name", names), ("kind", kinds)):
+            rule = f"has the {what} {twice[0]!r} twice" if twice else ""
+            require(not twice, "schema", str(path), rule, "leave one out, or ignore it")
         return schema
 
     def kinds_of(self, names: Sequence[str], source: str, columns: Columns) -> tuple[str, ...]:
         """The roles of the columns of another source, by their names; label and weight may be missing.
 
-        Args:
-            names: of the columns.
-            source: for messages.
-            columns: what the user said. Columns that are not known may be ignored, or be the label or the weight; the
-                others must be what they are known for.
+        If the user named columns that are not known, these may be ignored, or be the label or the weight; all others
+        must have the role that they are known for.
         """
         by_name = dict(zip(self.names, self.kinds, strict=True))
         for argument, reference, kinds in _said(columns):
@@ -167,28 +159,17 @@ class Schema(NamedTuple):
             rule = f"is not the column of labels, which is {self.label!r}"
             require(len(labels) < 2, "label", columns.label, rule, ["leave that out, or ", Given("ignore", self.label)])
         unknown = [name for name in names if name not in by_name]
-        if unknown and not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
-            raise BadSource(
-                source,
-                f"has {_some(unknown)}, of which the model knows nothing; it learnt either rows of JSON, or a table of "
-                f"{_some(self.names)} alone",
-                [
-                    "give JSON lines if it learnt these; else leave the column out, or give ",
-                    Given("ignore", unknown[0]),
-                ],
-            )
         if unknown:
-            raise BadSource(
-                source,
-                f"has {_some(unknown)}, which the table that the columns were learned from had not",
-                ["leave it out, or give ", Given("ignore", unknown[0]), f"; known: {_some(self.names)}"],
-            )
-        present = set(names)
-        lost = [
-            name
-            for name, kind in by_name.items()
-            if name not in present and kind not in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)
-        ]
+            ignore, known = Given("ignore", unknown[0]), _some(self.names)
+            rule = f"has {_some(unknown)}, which the table that the columns were learned from had not"
+            remedy: Message = ["leave it out, or give ", ignore, f"; known: {known}"]
+            if not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
+                rule = f"has {_some(unknown)}, of which the model knows nothing; it learnt either rows of JSON, or a "
+                rule += f"table of {known} alone"
+                remedy = ["give JSON lines if it learnt these; else leave the column out, or give ", ignore]
+            raise BadSource(source, rule, remedy)
+        optional = {name for name, kind in by_name.items() if kind in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)}
+        lost = [name for name in by_name if name not in optional.union(names)]
         if lost:
             raise BadSource(source, f"lacks {_some(lost)}", "add it; empty fields will do if the values are not known")
         return tuple(by_name[name] for name in names)
@@ -197,12 +178,12 @@ class Schema(NamedTuple):
 def _said(columns: Columns) -> Iterator[tuple[str, Reference, tuple[str, ...]]]:
     """For each column that the user named: the argument, the name or number, and the kinds that it may have."""
     for argument, references, kinds in (
-        ("label", (columns.label,), (Kind.LABEL,)),
-        ("weight", (columns.weight,), (Kind.WEIGHT,)),
         ("ignore", columns.ignore, (Kind.IGNORED,)),
+        ("weight", (columns.weight,), (Kind.WEIGHT,)),
         ("categorical", columns.categorical, (Kind.CATEGORY, Kind.CATEGORIES)),
         ("date", columns.date, (Kind.DATE,)),
         ("text", columns.text, (Kind.TEXT,)),
+        ("label", (columns.label,), (Kind.LABEL,)),
     ):
         for reference in references:
             if reference is not None:
@@ -222,30 +203,15 @@ def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source:
         raise BadSource(source, f"has two columns of the same name: {_some(twice)}", "rename one")
     kinds = list(found)
     taken: dict[int, str] = {}
-
-    def take(argument: str, reference: Reference, kind: str) -> None:
+    for argument, reference, allowed in _said(columns):
         at = find(names, reference, argument)
         if taken.setdefault(at, argument) != argument:
-            raise InvalidInput(
-                argument, reference, f"must not be the column of {taken[at]} as well", f"columns: {_some(names)}"
-            )
-        kinds[at] = kind
-
-    for reference in columns.ignore:
-        take("ignore", reference, Kind.IGNORED)
-    if columns.weight is not None:
-        take("weight", columns.weight, Kind.WEIGHT)
-    for reference in columns.categorical:
-        at = find(names, reference, "categorical")
-        listed = kinds[at] in (Kind.NUMBERS, Kind.CATEGORIES)
-        take("categorical", reference, Kind.CATEGORIES if listed else Kind.CATEGORY)
-    for reference in columns.date:
-        take("date", reference, Kind.DATE)
-    for reference in columns.text:
-        take("text", reference, Kind.TEXT)
-    label = columns.label if columns.label is not None else _usual_label(names, taken)
+            rule = f"must not be the column of {taken[at]} as well"
+            raise InvalidInput(argument, reference, rule, f"columns: {_some(names)}")
+        kinds[at] = allowed[-1 if kinds[at] in (Kind.NUMBERS, Kind.CATEGORIES) else 0]
+    label = _usual_label(names, taken) if columns.label is None else None
     if label is not None:
-        take("label", label, Kind.LABEL)
+        kinds[label] = Kind.LABEL
     return Schema(tuple(names), tuple(kinds))
 
 
@@ -325,12 +291,7 @@ class InferredColumn(NamedTuple):
 
 
 def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> InferredColumn:
-    """Infer the kind of a column of text.
-
-    Args:
-        fields: some of its fields that are not missing, without spaces around them.
-        rows: how many fields it has.
-        distinct: how many of them are different.
+    """Infer the kind of a column of text from some fields that are not missing, of ``rows``, ``distinct`` different.
 
     >>> infer_from_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
     ('date', 'ignored')
@@ -419,6 +380,38 @@ def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Column
     return {name: look for name, look in looks.items() if name not in asked and kinds[name] == look.kind}
 
 
+#: Remarks about columns: the mark of these in :class:`InferredColumn`, the argument that changes their role, and the
+#: text before and after that argument.
+REMARKS = (
+    (
+        "date",
+        "categorical",
+        "{names} {look} like dates that can be read in several ways, such as {first!r}, and {are} ignored; "
+        "write 2024-03-05, or give ",
+        "",
+    ),
+    (
+        "unit",
+        "",
+        "{names} {look} like numbers with a unit ({first}), and {are} read as categories; "
+        "remove the unit to have numbers",
+        "",
+    ),
+    (
+        "words",
+        "text",
+        "{names} {are} text of many words ({first:.0f} on average), read as a category that hardly occurs twice; ",
+        " makes features of the words",
+    ),
+    (
+        "different",
+        "ignore",
+        "{names} {are} different in every row, and {teach} nothing about new ones; ",
+        " leaves {it} out",
+    ),
+)
+
+
 def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
     """Remarks about columns for users, one for each kind; raises an error for numbers with commas.
 
@@ -430,44 +423,15 @@ def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | No
         if look.comma:
             raise _no_commas(name, look.comma, source, delimiter)
     said = list[Message]()
-    dates = [name for name, look in seen.items() if look.date]
-    if dates:
-        looks_, is_ = ("look", "are") if len(dates) > 1 else ("looks", "is")
-        said.append(
-            [
-                f"{_joined(dates)} {looks_} like dates that can be read in several ways, such as "
-                f"{seen[dates[0]].date!r}, and {is_} ignored; write 2024-03-05, or give ",
-                *_each("categorical", dates),
-            ]
-        )
-    units = [name for name, look in seen.items() if look.unit]
-    if units:
-        look_, is_ = ("look", "are") if len(units) > 1 else ("looks", "is")
-        said.append(
-            f"{_joined(units)} {look_} like numbers with a unit ({seen[units[0]].unit}), and {is_} read as categories; "
-            "remove the unit to have numbers"
-        )
-    texts = [name for name, look in seen.items() if look.words]
-    if texts:
-        is_ = "are" if len(texts) > 1 else "is"
-        said.append(
-            [
-                f"{_joined(texts)} {is_} text of many words ({seen[texts[0]].words:.0f} on average), read as a "
-                "category that hardly occurs twice; ",
-                *_each("text", texts),
-                " makes features of the words",
-            ]
-        )
-    ids = [name for name, look in seen.items() if look.different]
-    if ids:
-        is_, teaches, it = ("are", "teach", "them") if len(ids) > 1 else ("is", "teaches", "it")
-        said.append(
-            [
-                f"{_joined(ids)} {is_} different in every row, and {teaches} nothing about new ones; ",
-                *_each("ignore", ids),
-                f" leaves {it} out",
-            ]
-        )
+    for mark, argument, text, end in REMARKS:
+        names = [name for name, look in seen.items() if getattr(look, mark)]
+        if names:
+            forms = {"look": "look", "are": "are", "teach": "teach", "it": "them"}
+            if len(names) == 1:
+                forms = {"look": "looks", "are": "is", "teach": "teaches", "it": "it"}
+            forms |= {"names": _joined(names), "first": getattr(seen[names[0]], mark)}
+            given = _each(argument, names) if argument else []
+            said.append([text.format(**forms), *given, end.format(**forms)])
     return tuple(said)
 
 
