@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput, UnknownName
-from giftrl.streams.columns import Columns, Schema, decide
+from giftrl.streams.columns import Columns, InferredColumn, Schema, decide
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.source import Source, Stream
-from giftrl.streams.tables.csv import CsvBlocks, CsvText, find_delimiter, layout
+from giftrl.streams.tables.csv import CsvBlocks, CsvText, find_delimiter
 from giftrl.streams.tables.csv_fallback import Dialect
 from tests.stream_rows import named_rows
 
@@ -232,8 +232,9 @@ def test_rows_may_span_lines():
     ],
 )
 def test_header_and_kinds_are_found(text, names, kinds, line):
-    found = layout(text, "x.csv", Columns(), None, True)
-    assert (found.names, found.kinds, found.line) == (names, kinds, line)
+    table = CsvText(Dictionary())
+    start = table.open(text, "x.csv", True)
+    assert (*table.schema, start.line) == (names, kinds, line)
 
 
 def test_a_column_is_of_numbers_if_nine_in_ten_are():
@@ -335,9 +336,12 @@ def test_mutated_csv_is_read_or_rejected_line_by_line(data):
 
 
 def test_the_usual_label():
-    assert decide(Columns(), ["x", "Y", "Label"], ["number"] * 3, "a").kinds == ("number", "number", "label")
-    assert decide(Columns(ignore=("label",)), ["label", "x"], ["number"] * 2, "a").kinds == ("ignored", "number")
-    assert decide(Columns(), ["a", "b"], ["number"] * 2, "a").kinds == ("number", "label")
+    for columns, names, kinds in (
+        (Columns(), ["x", "Y", "Label"], ("number", "number", "label")),
+        (Columns(ignore=("label",)), ["label", "x"], ("ignored", "number")),
+        (Columns(), ["a", "b"], ("number", "label")),
+    ):
+        assert decide(columns, names, [InferredColumn("number")] * len(names), "a")[0].kinds == kinds
 
 
 @settings(max_examples=3 * settings().max_examples)

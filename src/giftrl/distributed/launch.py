@@ -50,7 +50,7 @@ def plan(
     remedy = ("try ", Given("bits", 18), ", which hashes names")
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
-    look = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)
+    look = look_at_files(find_files(sources), format, columns, schema)
     schema = look.schema
     if schema is None and look.format not in ("libsvm", "vw", "npz"):
         reader = Reader(

@@ -149,11 +149,10 @@ def look_at_files(
     format: str | None = None,  # noqa: A002
     columns: Columns | None = None,
     schema: Schema | None = None,
-    named_labels: bool = False,
 ) -> Look:
     """Find out which files can be cut between lines, where the rows of CSV begin, and about how many rows there are.
 
-    The arguments are those of :class:`giftrl.streams.Reader`; ``named_labels`` is True if labels are text.
+    The arguments are those of :class:`giftrl.streams.Reader`.
     """
     looked, formats, row_bytes, text_bytes, compressed = [], dict[str, str](), 0.0, 0, False
     for file in files:
@@ -168,12 +167,11 @@ def look_at_files(
         text_bytes += file.size * (1 if plain else MAX_COMPRESSION)
         compressed |= not plain
         if kind == "csv":
-            from giftrl.streams.tables.csv import layout
+            from giftrl.streams.tables.csv import CsvText
 
-            whole = len(head) < HEAD_BYTES
-            table = layout(head[:HEAD_BYTES], file.name, columns or Columns(), schema, whole, named_labels)
-            file = file._replace(header=head[: table.offset], delimiter=table.delimiter)
-            schema = schema or table.schema
+            table = CsvText(Hashing(1), columns or Columns(), schema)
+            begin = table.open(head[:HEAD_BYTES], file.name, len(head) < HEAD_BYTES)
+            file, schema = file._replace(header=head[: begin.offset], delimiter=table.delimiter), table.schema
         # A record of CSV with a newline inside quotes has a line with an odd number of quotes.
         long_records = kind == "csv" and any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
         looked.append(file._replace(lines=plain and kind in TEXT_FORMATS and not long_records))

@@ -196,12 +196,18 @@ def _some(names: Sequence[str]) -> str:
     return ("the column " if len(names) == 1 else "the columns ") + shown + more
 
 
-def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source: str) -> Schema:
-    """Decide the role of each column of a table; ``found`` has the kind of its values."""
+def decide(
+    columns: Columns, names: Sequence[str], looks: Sequence["InferredColumn"], source: str, delimiter: str | None = None
+) -> tuple[Schema, tuple[Message, ...]]:
+    """Decide the role of each column of a table by what the user said and what its fields are.
+
+    Also returns remarks about columns whose inferred kind is used because nobody gave another one. The delimiter is
+    that of CSV.
+    """
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise BadSource(source, f"has two columns of the same name: {_some(twice)}", "rename one")
-    kinds = list(found)
+    kinds = [look.kind for look in looks]
     taken: dict[int, str] = {}
     for argument, reference, allowed in _said(columns):
         at = find(names, reference, argument)
@@ -212,7 +218,13 @@ def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source:
     label = _usual_label(names, taken) if columns.label is None else None
     if label is not None:
         kinds[label] = Kind.LABEL
-    return Schema(tuple(names), tuple(kinds))
+    asked = {at for at, argument in taken.items() if argument in ("ignore", "categorical", "date", "text")}
+    unasked = {
+        name: look
+        for at, (name, look) in enumerate(zip(names, looks, strict=True))
+        if at not in asked and kinds[at] == look.kind
+    }
+    return Schema(tuple(names), tuple(kinds)), remarks(unasked, source, delimiter)
 
 
 def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
@@ -370,14 +382,6 @@ def _same_unit(fields: Sequence[str], distinct: int) -> bool:
     if first is None or (first and distinct < MIN_NUMBERS_WITH_UNIT):
         return False
     return _most(fields, lambda field: True if unit(field) == first else None)
-
-
-def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Columns) -> dict[str, InferredColumn]:
-    """The columns whose inferred kind was used because nobody gave another one."""
-    given = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
-    asked = {schema.names[find(schema.names, each, "columns")] for each in given}
-    kinds = dict(zip(schema.names, schema.kinds, strict=True))
-    return {name: look for name, look in looks.items() if name not in asked and kinds[name] == look.kind}
 
 
 #: Remarks about columns: the mark of these in :class:`InferredColumn`, the argument that changes their role, and the

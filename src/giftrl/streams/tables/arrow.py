@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from giftrl.errors import BadSource, Given, Message, require
 from giftrl.files import Output, output_errors, require_replaceable
 from giftrl.streams.batch import Batch, LabelNames, Position, listed, merge, overflowed
-from giftrl.streams.columns import InferredColumn, Kind, Schema, decide, remarks, unasked
+from giftrl.streams.columns import InferredColumn, Kind, Schema, decide
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions, Ngrams, no_order
 from giftrl.streams.source import Stream
@@ -366,14 +366,14 @@ class ArrowTable(TableRows):
 
     def _decided(self, types: Sequence[tuple[str, Any]], arrays: dict[str, Any], source: str) -> Schema:
         """The roles of columns by their types and, as far as there are arrays of them, their first values."""
-        looks = {
-            name: infer_column(name, arrays[name], self.columns.missing)
-            if name in arrays
-            else InferredColumn(kind_of(type_) or "")
-            for name, type_ in types
-        }
-        schema = decide(self.columns, [name for name, _ in types], [looks[name].kind for name, _ in types], source)
-        self.remarks += remarks(unasked(schema, looks, self.columns), source)
+        names, looks = [name for name, _ in types], []
+        for name, type_ in types:
+            if name in arrays:
+                looks.append(infer_column(name, arrays[name], self.columns.missing))
+            else:
+                looks.append(InferredColumn(kind_of(type_) or ""))
+        schema, said = decide(self.columns, names, looks, source)
+        self.remarks += said
         return schema
 
     def _kinds(self, types: Sequence[tuple[str, Any]], schema: Schema, source: str) -> tuple[str, ...]:

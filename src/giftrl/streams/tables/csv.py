@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, Message
+from giftrl.errors import BadSource
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide, remarks, unasked
+from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide
 from giftrl.streams.line_blocks import BOM, as_block
 from giftrl.streams.names.dates import moment
 from giftrl.streams.tables.csv_fallback import (  # fmt: skip
@@ -56,10 +56,6 @@ class CsvBlocks:
     and its carriage returns precede newlines. Where a column of numbers holds something else, it reads all columns as
     text; a block that is not UTF-8 is read by ``csv``.
 
-    Args:
-        dialect: how to read the table.
-        source: the name of the file, for messages.
-
     >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
     >>> rows = CsvBlocks(dialect, "a.csv").read(b'1,a\\nNA,"b\\nc"\\n2\\n', 1, True)
     >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.lines.tolist(), rows.rejected[0].line
@@ -71,12 +67,9 @@ class CsvBlocks:
         self.doubtful = False  # whether to read all columns as text: there are probably bad values
 
     def read(self, text: Any, line: int, whole: bool) -> CsvRows:
-        """The rows of a block.
+        """The rows of a block of whole lines, of which ``line`` is the number of the first.
 
-        Args:
-            text: the bytes of whole lines; the last one ends with a newline.
-            line: the number of the first line.
-            whole: whether the last row ends with the block; if not, a row that continues is left to the next block.
+        Unless ``whole`` tells that the last row ends with the block, a row that continues is left to the next block.
         """
         rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
         return self.typed(rows or self.texts(text, line, whole))
@@ -237,7 +230,7 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
     return words.cast(pa.float64()).take(texts.indices), texts
 
 
-# The layout of a CSV file: its delimiter, its header, and the kinds of its columns.
+# The beginning of a file, which shows its delimiter, its header, and the kinds of its columns.
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
@@ -247,93 +240,6 @@ _NUMBER = re.compile(NUMBER_PATTERN)
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
-
-
-class Layout(NamedTuple):
-    """The layout of a file: its delimiter, the roles of its columns, and the place of its first row."""
-
-    delimiter: str
-    schema: Schema
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    offset: int
-    line: int
-    size: int  # of the rest of the head
-    rows: CsvRows | None  # of that rest, if they were read to find out what the columns hold
-    remarks: tuple[Message, ...] = ()  # about its columns, if the schema was found here
-
-
-def layout(
-    head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool, named_labels: bool = False
-) -> Layout:
-    """Look at the beginning of a file.
-
-    Args:
-        head: its first bytes.
-        source: its name, for messages.
-        columns: what the user said.
-        schema: what the columns are for, where another file has decided that; otherwise this one does.
-        whole: whether the head is the whole file.
-        named_labels: whether labels are text.
-
-    >>> found = layout(b"city;age;label\\nRome;33;1\\n", "a.csv", Columns(), None, True)
-    >>> found.delimiter, found.kinds, found.offset, found.line
-    (';', ('category', 'number', 'label'), 15, 2)
-    """
-    if not whole:
-        head = head[: head.rfind(b"\n") + 1] or head
-    text = head.removeprefix(BOM)
-    mark = len(head) - len(text)
-    text += b"" if text.endswith(b"\n") else b"\n"
-    delimiter = columns.delimiter or find_delimiter(text[: DELIMITER_BYTES + 1].decode("utf-8", "replace"))
-    first, before, after = _first_record(text, delimiter)
-    if not first:
-        raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
-    rows = None
-    said: tuple[Message, ...] = ()
-    own = [_count(field, columns.missing) for field in first]
-    rest: Counts = []
-    if schema is None:
-        # A first record with a number is probably a row.
-        begin = before if any(numbers for numbers, _ in own) else after
-        dialect = Dialect(delimiter, ("",) * len(first), (Kind.CATEGORY,) * len(first), columns.missing)
-        rows = CsvBlocks(dialect, source).texts(memoryview(text)[begin:], 1 + text.count(b"\n", 0, begin), whole)
-        numbers, rest = _numbers(rows, columns.missing)
-        if begin == before:
-            rest = [(a - c, b - d) for (a, b), (c, d) in zip(rest, own, strict=True)]
-    header = columns.header
-    if header is None:
-        header = _is_header(first, rest, columns, schema)
-    start = after if header else before
-    line = 1 + text.count(b"\n", 0, start)
-    names = tuple(str(at) for at in range(len(first)))
-    if header:
-        names = tuple(name or str(at) for at, name in enumerate(first))
-        if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
-            line = 1 + text.count(b"\n", 0, before)
-            raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line)
-    elif schema is None:
-        rest = [(a + c, b + d) for (a, b), (c, d) in zip(rest, own, strict=True)]
-    else:
-        names = _names_by_count(len(first), schema, source)
-    if schema is None:
-        assert rows is not None
-        first_row = int(begin < start)  # behind a header that was read as a row
-        looks = [
-            infer_column(
-                name, values[first_row:] if _are_numbers(*counts) else rows.columns[at][first_row:], columns.missing
-            )
-            for at, (name, values, counts) in enumerate(zip(names, numbers, rest, strict=True))
-        ]
-        schema = decide(columns, names, [look.kind for look in looks], source)
-        said = remarks(unasked(schema, dict(zip(names, looks, strict=True)), columns), source, delimiter)
-        texts = (*Kind.WRITTEN, Kind.LABEL) if named_labels else Kind.WRITTEN
-        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
-        if begin != start or rows.rejected:
-            rows = None  # which would give reasons without the names of columns
-    kinds = schema.kinds_of(names, source, columns)
-    offset = min(mark + start, len(head))
-    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows, said)
 
 
 def find_delimiter(text: str) -> str:
@@ -402,11 +308,15 @@ def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
     return int(number), int(not number and text not in ("", *missing))
 
 
-def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:
-    if schema is not None:
-        named = not all(name.isdecimal() for name in schema.names)
-        known = [name in schema.names for name in first if name]
-        return named and (all(known) or (any(known) and not any(map(_is_number, first))))
+def _is_known_header(first: Sequence[str], schema: Schema) -> bool:
+    """True if the first record has the names of the columns that are known."""
+    named = not all(name.isdecimal() for name in schema.names)
+    known = [name in schema.names for name in first if name]
+    return named and (all(known) or (any(known) and not any(map(_is_number, first))))
+
+
+def _is_header(first: Sequence[str], rest: Counts, columns: Columns) -> bool:
+    """True if the first record seems to have the names of columns, by itself and the fields below."""
     references = (columns.label, columns.weight, *columns.ignore, *columns.categorical, *columns.date, *columns.text)
     said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
     if any(field.lower() in LABEL_NAMES or field in said for field in first):
@@ -462,38 +372,80 @@ class CsvText(TableRows):
     _raw: Callable[[int], bytes]  # the record of the last block that begins in a line
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
-        """Look at the beginning of a file, before its blocks are parsed; returns where its first row begins.
+        """Look at the first bytes of a file before its blocks are parsed; returns where its first row begins.
 
-        Args:
-            head: the first bytes.
-            source: the name of the file, for messages.
-            whole: whether the head is the whole file.
-            number: of the source, for the position.
+        ``whole`` tells that these are all bytes of the file. If no schema is known, the file decides it.
         """
-        found = layout(head, source, self.columns, self.schema, whole, self.labels is not None)
-        self.schema = found.schema
-        self.remarks += found.remarks
+        if not whole:
+            head = head[: head.rfind(b"\n") + 1] or head
+        text = head.removeprefix(BOM)
+        mark = len(head) - len(text)
+        text += b"" if text.endswith(b"\n") else b"\n"
+        columns, missing = self.columns, self.columns.missing
+        delimiter = columns.delimiter or find_delimiter(text[: DELIMITER_BYTES + 1].decode("utf-8", "replace"))
+        first, before, after = _first_record(text, delimiter)
+        if not first:
+            raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
+
+        def line_at(place: int) -> int:
+            return 1 + text.count(b"\n", 0, place)
+
+        rows: CsvRows | None = None
+        rest: Counts = []
+        own = [_count(field, missing) for field in first]
+        # A first record with a number is probably a row.
+        begin = before if any(count for count, _ in own) else after
+        header = columns.header
+        if self.schema is None:
+            dialect = Dialect(delimiter, ("",) * len(first), (Kind.CATEGORY,) * len(first), missing)
+            rows = CsvBlocks(dialect, source).texts(memoryview(text)[begin:], line_at(begin), whole)
+            numbers, rest = _numbers(rows, missing)
+            if begin == before:
+                rest = [(a - c, b - d) for (a, b), (c, d) in zip(rest, own, strict=True)]
+            header = _is_header(first, rest, columns) if header is None else header
+        elif header is None:
+            header = _is_known_header(first, self.schema)
+        start = after if header else before
+        names = tuple(map(str, range(len(first))))
+        if header:
+            names = tuple(name or str(at) for at, name in enumerate(first))
+            if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
+                raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line_at(before))
+        elif self.schema is not None:
+            names = _names_by_count(len(first), self.schema, source)
+        else:
+            rest = [(a + c, b + d) for (a, b), (c, d) in zip(rest, own, strict=True)]
+        if rows is not None:
+            first_row = int(begin < start)  # behind a header that was read as a row
+            looks = []
+            for at, name in enumerate(names):
+                values = numbers[at] if _are_numbers(*rest[at]) else rows.columns[at]
+                looks.append(infer_column(name, values[first_row:], missing))
+            self.schema, said = decide(columns, names, looks, source, delimiter)
+            self.remarks += said
+            texts = Kind.WRITTEN if self.labels is None else (*Kind.WRITTEN, Kind.LABEL)
+            rows.columns.update((at, numbers[at]) for at, kind in enumerate(self.schema.kinds) if kind not in texts)
+            if begin != start or rows.rejected:
+                rows = None  # which would give reasons without the names of columns
+        assert self.schema is not None
         # A table of another format may have taught that a column holds lists: text does not.
-        text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
-        self._kinds = tuple(text.get(kind, kind) for kind in found.kinds)
-        self.missing_labels = self.columns.missing
+        text_kinds = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
+        self._kinds = tuple(text_kinds.get(kind, kind) for kind in self.schema.kinds_of(names, source, columns))
         if self.labels_only:
             self._kinds = tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in self._kinds)
         as_text = Kind.LABEL if self.labels is None else Kind.CATEGORY
         kinds = tuple(as_text if kind == Kind.LABEL else kind for kind in self._kinds)
-        self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)
-        self._known, self._first = found.rows, (found.offset, found.size, whole)
-        return Position(number, found.offset, found.line)
+        self._blocks = CsvBlocks(Dialect(delimiter, names, kinds, missing), source)
+        self.delimiter, self.missing_labels = delimiter, missing
+        position = Position(number, min(mark + start, len(head)), line_at(start))
+        self._known, self._first = rows, (position.offset, len(text) - start, whole)
+        return position
 
     def parse(self, data: Any, source: str, start: Position, whole: bool = True) -> Batch:
-        """The rows of a block of whole lines.
+        """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
 
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
-            whole: whether the block ends with a record. If not, ``unused`` is set to the bytes of the record that has
-                begun, and the next block must begin with them.
+        Unless ``whole`` tells that the block ends with a record, ``unused`` is set to the number of bytes of a record
+        that has begun, and the next block must begin with them.
         """
         text = as_block(data).data
         dialect = self._blocks.dialect
