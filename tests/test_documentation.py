@@ -190,6 +190,8 @@ def test_commands_import_no_more_than_they_need(tmp_path):
     never = ["llvmlite", "matplotlib", "numba", "orjson", "pandas", "rich", "scipy", "sklearn"]
     assert imported([*never, "pyarrow"], "train", rows, "--model", model, "--certificate-seconds", 5) == "[]"
     assert imported([*never, "pyarrow"], "predict", model, rows, "-o", tmp_path / "p") == "[]"
+    (tmp_path / "two.csv").write_text("label,price,city\nyes,1.5,Rome\nno,,Oslo\n")
+    assert imported(["matplotlib", "numba", "pandas", "rich", "sklearn"], "train", tmp_path / "two.csv") == "[]"
     assert imported(never, "convert", rows, converted) == "[]"
     assert imported([*never, "pyarrow.compute"], "train", converted) == "[]"
 

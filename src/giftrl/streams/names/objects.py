@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
-import orjson
-
 from giftrl.streams.batch import LabelNames
 from giftrl.streams.names.dates import DATE_PARTS, EXPECTED_DATE, FIRST_HOUR, FIRST_MONTH, moment
 
@@ -144,6 +142,8 @@ def load_object(raw: bytes) -> Any:
     >>> [each[:2] for each in walk(load_object(b'{"a": 1, "b": {"c": 2, "c": 3}, "a": 4}'))]
     [('a', 1.0), ('b^c', 2.0), ('b^c', 3.0), ('a', 4.0)]
     """
+    import orjson  # an import that only JSON needs
+
     top = orjson.loads(raw)
     if raw.count(b'"') == 2 * count_strings(top):
         return top

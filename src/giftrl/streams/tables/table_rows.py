@@ -81,11 +81,11 @@ def words(array: Any) -> Words:
 
     if not pa.types.is_dictionary(array.type):
         array = array.cast(pa.large_string()).dictionary_encode()
-    codes = as_numpy(array.indices.cast(pa.int64()).fill_null(-1))
+    codes = _filled(array.indices.cast(pa.int64()), -1)
     texts = array.dictionary.cast(pa.large_string())
     used = np.zeros(len(texts) + 1, np.bool_)
     used[codes] = True  # -1 is the last
-    used[:-1] &= as_numpy(pc.greater(pc.binary_length(texts), 0).fill_null(False))
+    used[:-1] &= _filled(pc.binary_length(texts), 0) > 0
     places = np.flatnonzero(used[:-1])
     renumbered = np.full(len(used), -1)
     renumbered[places] = np.arange(len(places))
