@@ -211,6 +211,16 @@ class Driver:
         reading: of all shards.
         crew: the workers.
         progress: of a checkpoint; None at the beginning.
+
+    >>> import pathlib, tempfile
+    >>> from giftrl import distributed
+    >>> from giftrl.training import Settings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = pathlib.Path(folder, "rows.svm")
+    ...     _ = data.write_text("1 1:1\\n-1 2:1\\n" * 50)
+    ...     settings = Settings(loss="logistic", bits=4)
+    ...     distributed.train(settings, data, workers=2, cluster="simulation").examples  # which runs a driver
+    100
     """
 
     def __init__(

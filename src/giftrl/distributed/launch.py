@@ -44,7 +44,16 @@ def plan(
     schema: Schema | None = None,
     on_error: str = "stop",
 ) -> ShardReading:
-    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`."""
+    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = pathlib.Path(folder, "rows.svm")
+    ...     _ = data.write_text("1 1:1\\n-1 2:1\\n" * 5000)
+    ...     reading = plan(Settings(loss="logistic"), data, workers=2)
+    >>> reading.format, len(reading.shards)
+    ('libsvm', 2)
+    """
     workers = require_whole("workers", workers, 1, "try workers=16")
     require_auto(settings.auto, "workers", workers)
     remedy = ("try ", Given("bits", 18), ", which hashes names")

@@ -49,6 +49,12 @@ def connect(cluster: str | None) -> None:
 
     Args:
         cluster: None for this machine alone, "auto" for the cluster that it belongs to, or "ray://host:port".
+
+    >>> try:
+    ...     connect("localhost:1")
+    ... except InvalidInput as error:
+    ...     print(error.argument)
+    cluster
     """
     require_address(cluster)
     ray = import_ray()
