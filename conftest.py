@@ -21,7 +21,7 @@ os.environ.setdefault("GIFTRL_CERTIFICATE_SECONDS", "0")
 os.environ.setdefault("GIFTRL_SERVE_SECONDS", "0.5")
 os.environ.setdefault("GIFTRL_SERVE_PORT", "0")
 
-pytest_plugins = ["tests.browser", "tests.costs"]
+pytest_plugins = ["tests.browser"]
 
 common = {
     "deadline": None,

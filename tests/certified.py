@@ -52,12 +52,10 @@ def write_csv(path, x, y):
     return path
 
 
-def write_vw(path, x, y, weights=None):
+def write_vw(path, x, y):
     """Two namespaces, the default one too, and names that are numbers."""
-    lines = []
-    for k, (row, label) in enumerate(zip(x, y, strict=True)):
-        h = "" if weights is None else f" {weights[k]}"
-        lines.append(f"{label}{h} | a:{row[0]} 17:{row[1]} |user age:{row[2]} 8:{row[3]} b:{row[4]} |z c:{row[5]}")
+    parts = "| a:{} 17:{} |user age:{} 8:{} b:{} |z c:{}"
+    lines = [f"{label} {parts.format(*row)}" for row, label in zip(x, y, strict=True)]
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -65,18 +63,18 @@ def write_vw(path, x, y, weights=None):
 VW_NAMES = ("a", "17", "user^age", "user^8", "user^b", "z^c")
 
 
-def logistic(x, y, weights=None):
+def logistic(x, y):
     """The fit of scikit-learn that is as good as without a penalty."""
     scale = np.abs(x).max(axis=0)
-    model = LogisticRegression(C=1e9, tol=1e-10, max_iter=10_000).fit(x / scale, y, sample_weight=weights)
+    model = LogisticRegression(C=1e9, tol=1e-10, max_iter=10_000).fit(x / scale, y)
     model.coef_ = model.coef_ / scale
     return model
 
 
-def loss_of(model, x, y, weights=None):
+def loss_of(model, x, y):
     """Its average loss, by hand."""
     scores = x @ model.coef_.T + model.intercept_
     if scores.shape[1] == 1:
         scores = np.hstack([np.zeros_like(scores), scores])
     losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), np.searchsorted(model.classes_, y)]
-    return float(np.average(losses, weights=weights))
+    return float(losses.mean())

@@ -126,16 +126,3 @@ def test_names_in_an_audit_do_not_break_lines(tmp_path):
     giftrl("train", data, "--beta", 1, "--model", model, "--quiet")
     [block, _] = blocks(giftrl("predict", model, data, "--audit").stdout.decode())
     assert set(block["features"]) == {"city=a\\tb\\nc", "(constant)"}
-
-
-@pytest.mark.parametrize("names", [("--bits", "20"), ("--dictionary",)])
-def test_runs_that_go_on_keep_the_names_of_products(rows, tmp_path, names):
-    lines = rows.read_text().splitlines(keepends=True)
-    one, two = tmp_path / "one.vw", tmp_path / "two.vw"
-    one.write_text("".join(lines[:20]))
-    two.write_text("".join(lines[20:]))
-    common = ("--beta", 1, *names, "-q", "ua", "-q", "user:ad:page", "--quiet", "--model")
-    giftrl("train", one, two, *common, tmp_path / "whole")
-    giftrl("train", one, *common, tmp_path / "part")
-    giftrl("train", two, "--from", tmp_path / "part", "--quiet", "--model", tmp_path / "part")
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "part").read_bytes()

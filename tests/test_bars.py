@@ -4,10 +4,8 @@ import io
 import re
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
-from giftrl.cli.commands import command_of
 from giftrl.cli.terminal import Bar
 from tests.commands import GIFTRL, giftrl, write_rows
 from tests.test_datasets import TEXT, mark, site  # noqa: F401 (fixtures)
@@ -98,8 +96,3 @@ def test_a_download_tells_how_much_has_arrived(site, tmp_path, mark):  # noqa: F
     parts = []
     get(Dataset("few", "binary/few", "classification", 2, 3, mark), tmp_path / "to", site=address, watch=parts.append)
     assert parts[-1] == 1.0 and all(0.0 < part <= 1.0 for part in parts)
-
-
-def test_a_list_of_data_sets_has_no_bar():
-    command = command_of("datasets")
-    assert "\x1b" not in CliRunner().invoke(command, ["list"]).output

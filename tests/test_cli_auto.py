@@ -126,12 +126,6 @@ def test_inspect_shows_experts_in_80_columns(houses, tmp_path):
     assert [loss for _, _, _, loss in bars] == [f"{each:.6g}" for each in alone]
 
 
-def test_a_terminal_of_80_columns_is_wide_enough_for_large_labels(houses):
-    text = in_a_terminal(GIFTRL, "train", str(houses[0]), "--label", "price", "--loss", "squared", columns=80)
-    table = [line for line in lines_of(text) if re.match(r" *[\d,]+ +[\d.e+]+ +[\d.e+]+ ", line) or "since" in line]
-    assert len(table) == 10 and {len(line) for line in table} == {79}
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -252,15 +246,8 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     many = tmp_path / "many.svm"
     many.write_text(rows.read_text() * (12_000 // len(rows.read_text().splitlines())))
     warm = run("warmup", "--loss", "hinge", "--regularizer", "auto", "--regularizer", "squared_norm", "--workers")
-    said_all = (
-        b"hinge, auto, libsvm",
-        b"hinge, auto, vw",
-        b"hinge, squared_norm, libsvm",
-        b"auto, workers",
-        b"ready in",
-    )
-    for said in said_all:
-        assert said in warm.stdout
+    for step in ("hinge, auto, libsvm", "hinge, auto, vw", "hinge, squared_norm, libsvm", "auto, workers", "ready in"):
+        assert step in warm.stdout.decode()
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.loop")}
     assert before
     run("train", rows, "--loss", "hinge", "--model", tmp_path / "m.giftrl")

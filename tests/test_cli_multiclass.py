@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from giftrl.errors import InvalidInput
 from giftrl.kernels.multiclass_learner import MulticlassLearner
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+from giftrl.training import LinearModel, Settings
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
@@ -86,25 +86,6 @@ def test_inspect_names_the_class_of_a_weight(trained):
         for k, label in enumerate(LABELS):
             assert weights[f"{name} (class {label:g})"] == pytest.approx(learner.x[j, k])
     assert "class 7" in run("inspect", model)
-
-
-def test_a_run_that_goes_on_is_the_same(data, tmp_path):
-    path, _, _ = data
-    settings = Settings(loss="softmax", label_values=LABELS, bits=None, dtype="float64")
-    Trainer(LinearModel(settings), path, passes=2, holdout=0).run().save(tmp_path / "whole")
-
-    def interrupt(trainer, *_):
-        if trainer.model.repeated.examples > 100:
-            raise KeyboardInterrupt
-
-    checkpoint = Checkpoint(tmp_path / "checkpoint", 100)
-    with pytest.raises(KeyboardInterrupt):
-        Trainer(LinearModel(settings), path, passes=2, holdout=0, checkpoint=checkpoint).run(interrupt)
-    second = Trainer(LinearModel(settings), path, passes=2, holdout=0, checkpoint=checkpoint)
-    second.resume()
-    assert second.model.examples == 300
-    second.run().save(tmp_path / "broken")
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "broken").read_bytes()
 
 
 @pytest.mark.parametrize("given", [None, (1.0,), (1.0, 2.0, 1.0)])

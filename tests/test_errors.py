@@ -27,12 +27,7 @@ BAD_ROUNDS = {
     "a text label": (("squared", [1.0, 2.0], "cat"), {}, "y", "y='cat'"),
     "a label without features": (("hinge", None, 1.0), {}, "s", "s=None: must be given; .* both"),
     "features without a label": (("hinge", [1.0, 2.0]), {}, "y", "y=None: must be given"),
-    "a negative weight": (
-        ("hinge", [1.0, 2.0], 1.0),
-        {"weight": -1.0},
-        "weight",
-        "weight=-1.0: must be finite and not neg",
-    ),
+    "a negative weight": (("hinge", [1.0, 2.0], 1.0), {"weight": -1.0}, "weight", "must be finite and not neg"),
     "a NaN weight": (("hinge", [1.0, 2.0], 1.0), {"weight": math.nan}, "weight", "weight=nan"),
     "an infinite weight": (("hinge", [1.0, 2.0], 1.0), {"weight": math.inf}, "weight", "weight=inf"),
     "a misspelt loss": (("hinged", [1.0, 2.0], 1.0), {}, "loss", r"did you mean 'hinge'\? Known: "),

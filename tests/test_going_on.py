@@ -24,8 +24,12 @@ def days(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--beta", "1"), ("--dictionary",), ("--preset", "light", "--normalize", "unit")]
-)
+    "options",
+    [
+        (), ("--beta", "1"), ("--dictionary",), ("--preset", "light", "--normalize", "unit"),
+        ("--beta", "1", "-q", "::"), ("--beta", "1", "--dictionary", "-q", "::"),
+    ],
+)  # fmt: skip
 def test_two_runs_are_one_run_over_both_files(days, tmp_path, options):
     bits = () if "--dictionary" in options else ("--bits", "8")
     both, d = tmp_path / "both", tmp_path / "d"
@@ -151,30 +155,6 @@ def test_a_checkpoint_is_not_a_model_to_go_on_from(interrupted, tmp_path):
     data, _ = interrupted
     said = refused(tmp_path, "train", data[1], "--from", tmp_path / "m.checkpoint")
     assert "is the checkpoint of an unfinished run" in said
-
-
-def test_predictions_made_before_each_label_survive_an_interruption(interrupted, tmp_path):
-    data, command = interrupted
-    (tmp_path / "m.checkpoint").unlink()
-    options = ["train", *data, *QUICK, "--label", "y", "--ignore", "z"]
-    giftrl(*options, "-p", tmp_path / "whole")
-    lines = (tmp_path / "whole").read_text().splitlines()
-    assert len(lines) == 100 and lines[0] == "0"
-
-    def watch(trainer, batch, *_):
-        if batch.source == str(data[1]):
-            raise KeyboardInterrupt
-
-    trainer = Trainer(
-        LinearModel(Settings(bits=8)), [str(path) for path in data], columns=Columns(label="y", ignore=("z",)),
-        checkpoint=Checkpoint(tmp_path / "m.checkpoint", 1), predictions=tmp_path / "p",
-    )  # fmt: skip
-    with pytest.raises(KeyboardInterrupt):
-        trainer.run(watch)
-    assert not (tmp_path / "p").exists()
-    giftrl(*command, "-p", tmp_path / "p")
-    assert (tmp_path / "p").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_a_learner_comes_back_with_as_many_rows_as_it_had():

@@ -123,17 +123,6 @@ def test_any_split_of_later_passes_gives_the_same_bits(learner, x, y):
     assert_array_equal(whole.x, pieces.x)
 
 
-@pytest.mark.parametrize(("learner", "x", "y"), list(learners()), ids=lambda o: type(o).__name__)
-def test_after_later_passes_new_rows_are_learnt_as_ever(learner, x, y):
-    learner = copy.deepcopy(learner)
-    learner.learn(x[:40], y[:40])
-    again(learner, x[:40], y[:40])
-    learner.settle()
-    before = learner.x.copy()
-    learner.learn(x[40:], y[40:])
-    assert learner.rounds == len(y) and not np.array_equal(learner.x, before)
-
-
 @each_loss
 @some
 @given(seed=st.integers(0, 2**32))

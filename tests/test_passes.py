@@ -141,17 +141,6 @@ def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
     assert "--holdout 1: must be 0, or a whole number of at least 2" in said
 
 
-@plain
-@pytest.mark.parametrize("options", [(), ("--beta", "1"), ("--loss", "softmax", "--labels=-1,1")], ids=str)
-def test_a_model_of_several_passes_predicts_better_or_as_well(tmp_path, options):
-    rows, new = write_clicks(tmp_path / "rows.svm"), write_clicks(tmp_path / "new.svm", seed=5)
-    losses = []
-    for passes in (1, 4):
-        giftrl("train", rows, "--passes", passes, "--model", tmp_path / "m", "--quiet", *options)
-        losses.append(float(giftrl("predict", tmp_path / "m", new).stderr.decode().split()[2]))
-    assert losses[1] < 1.02 * losses[0]
-
-
 @pytest.mark.parametrize(
     "settings",
     [Settings(bits=10), Settings(bits=None, beta=1.0), Settings(loss="softmax", label_values=(-1.0, 1.0), bits=10)],
@@ -196,16 +185,6 @@ def test_predictions_of_the_first_pass_have_a_line_for_each_row(tmp_path):
     assert len(several) == len(one) == 300
     assert_array_equal(several[:9], one[:9])
     assert np.corrcoef(several, one)[0, 1] > 0.8
-
-
-def test_resume_names_another_holdout(tmp_path):
-    rows = write_clicks(tmp_path / "rows.svm")
-    settings = Settings(bits=10)
-    checkpoint = Checkpoint(tmp_path / "m.checkpoint", 1)
-    Trainer(LinearModel(settings), rows, passes=2, checkpoint=checkpoint).write_checkpoint()
-    other = Trainer(LinearModel(settings), rows, passes=2, holdout=5, checkpoint=checkpoint)
-    with pytest.raises(InvalidInput, match=r"holdout=10, now 5"):
-        other.resume()
 
 
 @plain

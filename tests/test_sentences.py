@@ -77,40 +77,23 @@ def test_a_terminal_of_a_narrow_encoding(encoding, folder):
 
 def test_json_has_no_infinity(folder):
     (folder / "big.svm").write_text("1 1:1e200\n-1 1:1e200\n")
-    for command in (["train", "big.svm", "--loss", "squared", "--beta", "1", "--bits", "4", "--json"],):
-        done = shell(f"giftrl {' '.join(command)}", folder)
-        json.loads(done.stdout or b"{}", parse_constant=lambda name: pytest.fail(name))
+    done = shell("giftrl train big.svm --loss squared --beta 1 --bits 4 --json", folder)
+    json.loads(done.stdout or b"{}", parse_constant=lambda name: pytest.fail(name))
     (folder / "big.svm").unlink()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("train", "rows.svm", "--bits", "30"), "GiB"),
-        (
-            (
-                "train",
-                "rows.svm",
-                "--bits",
-                "30",
-                "--beta",
-                "1",
-                "--dtype",
-                "float64",
-                "--loss",
-                "softmax",
-                "--labels",
-                "0..9",
-            ),
-            "GiB",
-        ),
-        (("train", "rows.svm", "--loss", "softmax", "--labels", "0..99999"), "GiB"),
-        (("train", "rows.svm", "--loss", "softmax", "--labels", "0..999999999"), "1000000000 labels"),
-        (("sweep", "rows.svm", "--betas", "1:2:1000000000"), "must have at most 10000"),
+        ("train rows.svm --bits 30", "GiB"),
+        ("train rows.svm --bits 30 --beta 1 --dtype float64 --loss softmax --labels 0..9", "GiB"),
+        ("train rows.svm --loss softmax --labels 0..99999", "GiB"),
+        ("train rows.svm --loss softmax --labels 0..999999999", "1000000000 labels"),
+        ("sweep rows.svm --betas 1:2:1000000000", "must have at most 10000"),
     ],
 )
 def test_memory_is_refused_before_it_is_asked_for(arguments, words, folder):
-    done = giftrl(*(folder / each if each == "rows.svm" else each for each in arguments), check=False)
+    done = giftrl(*(folder / each if each == "rows.svm" else each for each in arguments.split()), check=False)
     said = done.stderr.decode()
     assert done.returncode in (1, 2) and words in said and "Traceback" not in said, said
 
@@ -175,13 +158,8 @@ def test_an_interrupted_command_leaves_nothing_behind(number, seconds, folder, t
     (tmp_path / "m").write_bytes(b"yesterday")
     command = [GIFTRL, "train", "-", "--format", "libsvm", "--beta", "1", "--on-error", "skip"]
     command += ["--model", tmp_path / "m", "--summary", tmp_path / "s", "--rejects", tmp_path / "r", "--quiet"]
-    process = subprocess.Popen(
-        list(map(str, command)),
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        start_new_session=True,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(list(map(str, command)), **pipes, env=environment(), start_new_session=True)
     time.sleep(seconds)
     os.kill(process.pid, number)
     said = process.communicate(timeout=60)[1].decode()
@@ -194,17 +172,7 @@ def test_nothing_is_put_in_place_after_a_signal_whose_exception_was_lost(tmp_pat
     write_rows(tmp_path / "rows.svm", n=20)
     (tmp_path / "m").write_bytes(b"yesterday")
     monkeypatch.setattr(files, "EXIT_REQUESTS", [143])
-    command = [
-        "train",
-        tmp_path / "rows.svm",
-        "--beta",
-        "1",
-        "--model",
-        tmp_path / "m",
-        "-p",
-        tmp_path / "p",
-        "--quiet",
-    ]
-    assert giftrl(*command, check=False).returncode == 143
+    options = "--beta", "1", "--model", tmp_path / "m", "-p", tmp_path / "p", "--quiet"
+    assert giftrl("train", tmp_path / "rows.svm", *options, check=False).returncode == 143
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows.svm"]
     assert (tmp_path / "m").read_bytes() == b"yesterday"

@@ -14,9 +14,7 @@ from giftrl.errors import GiftrlError
 
 #: Commands by purpose, each with its line in ``giftrl --help``.
 GROUPS = {
-    "Start here": {
-        "demo": "Show what giftrl does, on one page, or write a small data set to try it on.",
-    },
+    "Start here": {"demo": "Show what giftrl does, on one page, or write a small data set to try it on."},
     "Learn": {
         "train": "Learn a linear model from a stream.",
         "predict": "Predict with a model.",

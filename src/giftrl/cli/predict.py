@@ -6,15 +6,7 @@ from typing import Any
 import click
 
 from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
-from giftrl.cli.terminal import (
-    Bar,
-    counted,
-    decimals,
-    settle_output,
-    shares_terminal,
-    standard_error,
-    standard_output,
-)
+from giftrl.cli.terminal import Bar, counted, decimals, settle_output, shares_terminal, standard_error, standard_output
 from giftrl.errors import Incompatible
 from giftrl.files import Output
 

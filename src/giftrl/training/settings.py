@@ -15,17 +15,7 @@ from giftrl.config import AUTO, Labels, Recipe, make
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.recipe import KINDS, Learner
 from giftrl.config.upgrade import settings_of_now
-from giftrl.errors import (
-    SKIP_HINT,
-    BadRow,
-    BadSource,
-    Given,
-    Hint,
-    InvalidInput,
-    TooFewLabels,
-    UnknownName,
-    require,
-)
+from giftrl.errors import SKIP_HINT, BadRow, BadSource, Given, Hint, InvalidInput, TooFewLabels, UnknownName, require
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach

@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.config.predictor import clip_as_in_training
-from giftrl.errors import (
-    BadSource,
-    GiftrlError,
-    Given,
-    InvalidInput,
-    ModelFileError,
-    between,
-    require,
-    require_whole,
-)
+from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, ModelFileError, between, require, require_whole
 from giftrl.files import FileDigest, Output, find_written, go_back, unfinished
 from giftrl.streams.batch import Batch, LabelNames, Position
 from giftrl.streams.columns import Columns
