@@ -104,7 +104,6 @@ def followed(tmp_path):
         if anew:
             followers[-1]._release()
             followers.append(Follower(folder, "m", str(log)))
-            followers[-1]._restore()
         while any(followers[-1]._read(path) for path in followers[-1]._files()):
             pass
         return folder.get("m").model.examples

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,13 +28,14 @@ from giftrl import system
 from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder, Followed, require_name
-from giftrl.service.writer import LEARN, NOTE, Job
+from giftrl.service.writer import LEARN, NO_ROWS, NOTE, Job
 from giftrl.streams.line_blocks import MAX_LINE
 from giftrl.streams.source import HEAD_BYTES, STANDARD_INPUT, detect
 
 log = logging.getLogger("giftrl.service")
 
 FOLLOWED_FORMATS = ("json", "libsvm", "vw")
+REMEDY = f"give one of {', '.join(FOLLOWED_FORMATS)}"
 #: Statuses with which a model refuses rows that it cannot learn.
 UNUSABLE_ROWS = (400, 413, 415, 422)
 #: Bytes, and lines, that are read at a time.
@@ -92,25 +93,23 @@ def followable(given: Sequence[str]) -> list[tuple[str, str]]:
 def format_of(heads: Sequence[bytes], name: str) -> str:
     """Return the format of a source, by the first of some pieces of it that shows one.
 
-    >>> format_of([b"1 3:0.5"], "rows.txt")
+    >>> format_of([b"", b"1 3:0.5"], "rows.txt")
     'libsvm'
     >>> format_of([b"a,b"], "rows.csv")
     Traceback (most recent call last):
     giftrl.errors.BadSource: rows.csv: is csv, which cannot be followed; give one of json, libsvm, vw
     """
-    failure: BadSource | None = None
+    problem = BadSource(name, "has no known format", REMEDY)
     for head in heads:
         try:
             format_ = detect(head[:HEAD_BYTES], name)
-        except BadSource as problem:
-            failure = problem
+        except BadSource as failure:
+            problem = failure
             continue
         if format_ in FOLLOWED_FORMATS:
             return format_
-        rule = f"is {format_}, which cannot be followed"
-        failure = BadSource(name, rule, f"give one of {', '.join(FOLLOWED_FORMATS)}")
-    assert failure is not None
-    raise failure
+        problem = BadSource(name, f"is {format_}, which cannot be followed", REMEDY)
+    raise problem
 
 
 def is_blank(data: bytes) -> bool:
@@ -119,26 +118,21 @@ def is_blank(data: bytes) -> bool:
     >>> is_blank(b"# rows of today"), is_blank(b"1 3:0.5")
     (True, False)
     """
-    return all(not line.strip() or line.lstrip().startswith(b"#") for line in data.split(b"\n"))
+    return all(not line.strip() or line.lstrip().startswith(b"#") for line in BytesIO(data))
 
 
 def require_followed_format(source: str, given: str) -> None:
     """Refuse an existing file whose first lines have a format that cannot be followed."""
-    path = Path(source)
-    if not path.is_file():
-        return
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:  # which may be mended; the follower reports it until then
-        return
-    end = head.rfind(b"\n")
-    if is_blank(head[: end + 1]):
-        return
-    try:
-        format_of([head], source)
-    except BadSource as problem:
-        raise InvalidInput("follow", given, problem.rule, f"give one of {', '.join(FOLLOWED_FORMATS)}") from None
+    path, head = Path(source), b""
+    with contextlib.suppress(OSError):  # the follower reports what cannot be read
+        if path.is_file():
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+    if not is_blank(head[: head.rfind(b"\n") + 1]):
+        try:
+            format_of([head], source)
+        except BadSource as problem:
+            raise InvalidInput("follow", given, problem.rule, REMEDY) from None
 
 
 def is_same_source(one: str, other: str) -> bool:
@@ -167,11 +161,10 @@ class FilePosition(NamedTuple):
     digest: str = ""
     in_long_line: bool = False
 
-
-def is_in_file(position: FilePosition, file: FileIO) -> bool:
-    """Return True if a position is one of this file."""
-    same = os.fstat(file.fileno()).st_ino == position.inode
-    return same and position.digest in ("", digest_before(file, position.offset))
+    def is_in(self, file: FileIO) -> bool:
+        """Return True if this is a position in a file."""
+        same = os.fstat(file.fileno()).st_ino == self.inode
+        return same and self.digest in ("", digest_before(file, self.offset))
 
 
 def digest_before(file: FileIO, offset: int) -> str:
@@ -232,9 +225,9 @@ class Follower(threading.Thread):
         self._fact = f"follow {source}"
         self._ended = threading.Event()
         self._positions: dict[str, FilePosition] = {}
+        self._deletions = -1  # of models of this name, before the positions were restored
         self._formats: dict[str, str] = {}
-        self._begun: dict[str, int] = {}  # bytes after the position of a file, if many, without the end of a line
-        self._deletions = 0  # of models of this name, before the positions were restored
+        self._unended: dict[str, int] = {}  # sizes of files that end in a line without an end
         self._pause = PAUSE
         self._retry_at: dict[Path, float] = {}  # of files that could not be read
         self._held: FileIO | None = None  # the file, if the source is one
@@ -248,12 +241,6 @@ class Follower(threading.Thread):
 
     def run(self) -> None:
         """Follow the source until the service ends."""
-        while not self._ended.is_set():
-            try:
-                self._restore()
-                break
-            except Exception as problem:
-                self._failed(problem)
         if self._source == STANDARD_INPUT:
             self._follow_input()
             return
@@ -263,12 +250,21 @@ class Follower(threading.Thread):
                 self._retry_at = {path: at for path, at in self._retry_at.items() if path in paths}
                 moved = [self._try_to_read(path) for path in paths]
             except Exception as problem:
-                self._failed(problem)
+                self._ended.wait(self._report(problem))
                 continue
             self._recovered()
             if not any(moved):
                 self._ended.wait(PAUSE)
         self._release()
+
+    def _files(self) -> Iterator[Path]:
+        path = Path(self._source)
+        if not path.is_dir():
+            yield from [path] if path.exists() or self._held is not None else []
+            return
+        for each in sorted(path.iterdir()):
+            if each.is_file() and not each.name.startswith((".", "_")):
+                yield each
 
     def _try_to_read(self, path: Path) -> bool:
         """Learn what is new in a file; retry one that cannot be read later, and read the others meanwhile."""
@@ -282,10 +278,6 @@ class Follower(threading.Thread):
             self._release()
             self._retry_at[path] = time.monotonic() + self._report(problem)
             return False
-
-    def _failed(self, problem: Exception) -> None:
-        """Report a failure, and wait before the next trial."""
-        self._ended.wait(self._report(problem))
 
     def _report(self, problem: Exception) -> float:
         """Report a failure; return the seconds to wait then, which double up to a minute."""
@@ -302,26 +294,23 @@ class Follower(threading.Thread):
         if not self._retry_at:
             self._pause, self._state.problem = PAUSE, None
 
-    def _restore(self) -> None:
-        """Restore the positions that the model has on record; a model that was created again has none."""
-        deletions = self._folder.deletions[self._model]  # before the model is opened, as it may be deleted then
-        recorded = orjson.loads(self._folder.get(self._model).recorded(self._fact) or "{}")
-        self._positions = {path: FilePosition(*position) for path, position in recorded.items()}
-        self._deletions, self._begun = deletions, {}
+    def _reject(self, problem: str, expected: str) -> None:
+        """Show skipped lines among the unusable rows."""
+        row = {"row": None, "column": None, "problem": problem, "expected": expected}
+        with contextlib.suppress(Refused):  # of a model that is deleted now
+            self._folder.get(self._model).stats.reject([row])
 
-    def _files(self) -> Iterator[Path]:
-        path = Path(self._source)
-        if not path.is_dir():
-            yield from [path] if path.exists() or self._held is not None else []
-            return
-        for each in sorted(path.iterdir()):
-            if each.is_file() and not each.name.startswith((".", "_")):
-                yield each
+    def _reject_long_line(self, path: str) -> None:
+        log.warning("a line of %s is longer than %s bytes, and is skipped", path, MAX_LINE)
+        self._reject(f"a line of {path} is longer than {MAX_LINE} bytes", f"at most {MAX_LINE} bytes a line")
 
     def _read(self, path: Path) -> bool:
         """Learn what is new in a file, up to its last whole line; return True if there was anything."""
-        if self._folder.deletions[self._model] != self._deletions:
-            self._restore()
+        deletions = self._folder.deletions[self._model]  # before the model is opened, as it may be deleted then
+        if deletions != self._deletions:  # a model that was created again has no positions on record
+            recorded = orjson.loads(self._folder.get(self._model).recorded(self._fact) or "{}")
+            self._positions = {name: FilePosition(*position) for name, position in recorded.items()}
+            self._deletions = deletions
         if self._held is not None:
             replaced = is_replaced(self._held, path)  # before reading: later rows belong to the new file
             if self._learn_more(self._held, path):
@@ -345,52 +334,38 @@ class Follower(threading.Thread):
 
     def _learn_more(self, file: FileIO, path: Path) -> bool:
         """Learn the next lines of a file; return True if there were any."""
-        name = str(path)
+        name, status = str(path), os.fstat(file.fileno())
         position = self._positions.get(name, FilePosition())
-        if not is_in_file(position, file):
-            position = FilePosition(os.fstat(file.fileno()).st_ino)
+        if not position.is_in(file):
+            position = FilePosition(status.st_ino)
             self._formats.pop(name, None)
-            self._begun.pop(name, None)
-        begun = self._begun.pop(name, 0)
-        if begun < PIECE_BYTES or os.fstat(file.fileno()).st_size < position.offset + begun:
-            begun = 0  # to look again is quick, or the file was cut off
-        length, ended = to_line_end(file, position.offset + begun, MAX_LINE)
-        length += begun
+        if status.st_size - position.offset > PIECE_BYTES and status.st_size == self._unended.get(name):
+            return False  # a long line that has not grown
+        length, ended = to_line_end(file, position.offset, MAX_LINE)
         too_long = length - ended > MAX_LINE
         if not (length and (ended or too_long or position.in_long_line)):
-            self._begun[name] = length
+            self._unended[name] = status.st_size
             return False
         skips = too_long or position.in_long_line
         data = b"" if skips else whole_lines(file, position.offset, max(PIECE_BYTES, length))
         if too_long and not position.in_long_line:
-            self._report_long_line(name)
+            self._reject_long_line(name)
         offset = position.offset + (len(data) or length)
         after = FilePosition(position.inode, offset, digest_before(file, offset), not data and not ended)
-        return self._learn(data, self._format_in(file, name, data), name, after)
+        return self._learn(data, self._format_of(name, data, file), name, after)
 
-    def _format_in(self, file: FileIO, path: str, data: bytes) -> str | None:
-        """Return the format of a file, by its beginning or else by new lines; None if these have no rows."""
-        if not data or (path not in self._formats and is_blank(data)):
+    def _format_of(self, path: str, data: bytes, file: FileIO | None = None) -> str | None:
+        """The format of a source, by its beginning or else by new lines; None if these have no rows."""
+        if is_blank(data):
             return None
         if path not in self._formats:
-            file.seek(0)
-            self._formats[path] = format_of([file.read(HEAD_BYTES), data], path)
+            if file is not None:
+                file.seek(0)
+            self._formats[path] = format_of([data if file is None else file.read(HEAD_BYTES), data], path)
         return self._formats[path]
 
-    def _report_long_line(self, path: str) -> None:
-        """Report a line that is too long."""
-        problem = f"a line of {path} is longer than {MAX_LINE} bytes"
-        log.warning("%s, and is skipped", problem)
-        self._reject(problem, f"at most {MAX_LINE} bytes a line")
-
-    def _reject(self, problem: str, expected: str) -> None:
-        """Show skipped lines among the unusable rows."""
-        row = {"row": None, "column": None, "problem": problem, "expected": expected}
-        with contextlib.suppress(Refused):  # of a model that is deleted now
-            self._folder.get(self._model).stats.reject([row])
-
     def _follow_input(self) -> None:
-        """Learn from standard input until it ends."""
+        """Learn from standard input until it ends. Lines of unknown format are dropped and reported."""
         waiting, skips = bytearray(), False
         while not self._ended.is_set():
             try:
@@ -404,27 +379,20 @@ class Follower(threading.Thread):
                 skips = not newline
             waiting += piece
             end = waiting.rfind(b"\n", len(waiting) - len(piece)) + 1 if more else len(waiting)
-            if end:
-                self._learn_input(bytes(waiting[:end]))
-                del waiting[:end]
+            data = bytes(waiting[:end])
+            del waiting[:end]
+            try:
+                format_ = self._format_of(STANDARD_INPUT, data)
+                if format_ is not None:
+                    self._learn(data, format_, STANDARD_INPUT, None)
+            except BadSource as problem:
+                self._report(problem)
+                self._reject(problem.rule, problem.remedy)
             if len(waiting) > MAX_LINE:
-                self._report_long_line(STANDARD_INPUT)
+                self._reject_long_line(STANDARD_INPUT)
                 waiting, skips = bytearray(), True
             if not more:
                 return
-
-    def _learn_input(self, data: bytes) -> None:
-        """Learn lines from standard input. Lines of unknown format are dropped and reported."""
-        try:
-            blank = not self._formats and is_blank(data)
-            format_ = None if blank else self._formats.get(STANDARD_INPUT) or format_of([data], STANDARD_INPUT)
-        except BadSource as problem:
-            self._report(problem)
-            self._reject(problem.rule, problem.remedy)
-            return
-        if format_ is not None:
-            self._formats[STANDARD_INPUT] = format_
-            self._learn(data, format_, STANDARD_INPUT, None)
 
     def _learn(self, data: bytes, format_: str | None, path: str, after: FilePosition | None) -> bool:
         """Teach the model, and record the position in the same commit; return True when that is done.
@@ -433,25 +401,20 @@ class Follower(threading.Thread):
             Refused: if the model cannot learn these rows of a file; then nothing is recorded.
         """
         positions = self._positions | ({} if after is None else {path: after})
-        facts = {self._fact: orjson.dumps({path: list(position) for path, position in positions.items()}).decode()}
-        job = Job(NOTE, facts=facts)
+        facts = {self._fact: orjson.dumps({name: list(position) for name, position in positions.items()}).decode()}
+        body = NO_ROWS
         if format_ is not None:
-            job = Job(LEARN, Body(format_, data if data.endswith(b"\n") else data + b"\n", True), facts=facts)
+            body = Body(format_, data if data.endswith(b"\n") else data + b"\n", skip=True)
         while not self._ended.is_set():
             try:
                 writer = self._folder.get(self._model)
                 if after is not None and self._folder.deletions[self._model] != self._deletions:
                     return True  # this is the writer of another model, which is to learn from the beginning
-                writer.submit(job).answer.result()
+                writer.submit(Job(NOTE if format_ is None else LEARN, body, facts=facts)).answer.result()
             except Exception as problem:
-                unusable = isinstance(problem, Refused) and problem.status in UNUSABLE_ROWS and job.kind == LEARN
-                if unusable and is_blank(data):
-                    job = Job(NOTE, facts=facts)
-                    continue
-                if unusable and after is not None:  # other files can be learned meanwhile
-                    raise
-                self._failed(problem)
-                job = Job(job.kind, job.body, facts=facts)
+                if after is not None and isinstance(problem, Refused) and problem.status in UNUSABLE_ROWS:
+                    raise  # other files can be learned meanwhile
+                self._ended.wait(self._report(problem))
             else:
                 self._positions = positions
                 self._recovered()
