@@ -4,7 +4,6 @@ A :class:`Body` has the rows of one request in one of these formats. Several bod
 a :class:`RowRange` is the part of these rows that belongs to one body, and an :class:`Answer` is the result for it.
 """
 
-import functools
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -44,17 +43,11 @@ DICTIONARY, RECORDS = 2, 3
 
 
 class Body(NamedTuple):
-    """Rows of one request.
+    """Rows of one request."""
 
-    Args:
-        format: one of :data:`BODY_FORMATS`.
-        data: the rows; text ends with a newline.
-        skip: True to leave out rows that cannot be used, False to refuse all rows if there is one.
-    """
-
-    format: str
-    data: bytes
-    skip: bool = False
+    format: str  # one of BODY_FORMATS
+    data: bytes  # text ends with a newline
+    skip: bool = False  # True to leave out rows that cannot be used, False to refuse all rows if there is one
 
     @property
     def lines(self) -> int:
@@ -69,28 +62,30 @@ class RowRange(NamedTuple):
     rejected: list[Rejected]
 
 
-class ReadBodies(NamedTuple):
-    """Bodies that were read for a model, and not yet learned.
-
-    Args:
-        batches: rows, with the names that are new in each batch.
-        ranges: the part of each body in these rows.
-        rows: rows that need no reader, one for each body, in place of batches.
-        names: of rows that could have been such rows, if the model had learned these names.
-    """
-
-    batches: list[tuple[Batch, News]]
-    ranges: list[RowRange]
-    rows: Sequence[Any] = ()
-    names: Sequence[str] = ()
-
-
 class Answer(NamedTuple):
     """The result for one body: a prediction for each row (None if there is none), and the rows left out."""
 
     predictions: list[Any]
     rejected: list[Rejected]
     examples: int = 0  # learned by the model, including these
+
+
+class ReadBodies(NamedTuple):
+    """Bodies that were read for a model, and not yet learned."""
+
+    batches: list[tuple[Batch, News]]  # rows, with the names that are new in each batch
+    ranges: list[RowRange]  # the part of each body in these rows
+    rows: Sequence[Any] = ()  # rows that need no reader, one for each body, in place of batches
+    names: Sequence[str] = ()  # of rows that could have been such rows, if the model had learned these names
+
+    def answers(self, outputs: Sequence[Any], examples: int, learned: bool = False) -> list[Answer]:
+        """Divide the outputs of usable rows among bodies; ``learned`` adds their rows to the number of examples."""
+        answers, rest = [], iter(outputs)
+        for used, rejected in self.ranges:
+            mine = [next(rest) if good else None for good in used] if rejected else [*islice(rest, len(used))]
+            examples += (len(used) - len(rejected)) * learned
+            answers.append(Answer(mine, rejected, examples))
+        return answers
 
 
 #: The range of a body with one usable row.
@@ -100,10 +95,10 @@ ONE_ROW = RowRange(np.ones(1, bool), [])
 def read_body(
     data: bytes, content_type: str = "", given: str | None = None, *, skip: bool = False, limits: Limits | None = None
 ) -> Body:
-    """Return the rows of a body.
+    """Return the rows of a body: one JSON object, ``{"rows": [...]}``, lines of text, or an Arrow stream.
 
     Args:
-        data: one row as a JSON object, ``{"rows": [...]}``, lines of text, or an Arrow stream.
+        data: the body.
         content_type: of the request.
         given: the format, if the request names one.
         skip: as for :class:`Body`.
@@ -117,36 +112,32 @@ def read_body(
     data = data.removeprefix(BOM)
     if not data or data.isspace():
         raise Refused(400, "the body is empty", 'send a row, such as {"label": 1, "age": 33}')
-    format_ = given or format_of_type(content_type) or _detected(data)
+    format_ = given or CONTENT_TYPES.get(content_type) or detected_format(data, content_type)
     if format_ not in BODY_FORMATS:
         raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(BODY_FORMATS)}")
     if format_ == "arrow":
         if limits is not None:
             require_small_stream(data, limits.rows, 16 * limits.body)
         return Body(format_, data, skip)
-    lines = _json_lines(data) if format_ == "json" else data
+    lines = json_lines(data) if format_ == "json" else data
     body = Body(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
     if limits is not None and body.lines > limits.rows:
         raise Refused(413, f"the body has more than {limits.rows} rows", "send fewer at a time")
     return body
 
 
-@functools.lru_cache(64)
-def format_of_type(content_type: str) -> str | None:
-    """The format of a content type, if it has one."""
-    return CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
-
-
-def _detected(data: bytes) -> str:
-    if data.lstrip()[:1] in (b"{", b"["):
-        return "json"
+def detected_format(data: bytes, content_type: str) -> str:
+    """The format of a body, by its content type with parameters, or else by its first bytes."""
+    named = CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
+    if named is not None or data.lstrip()[:1] in (b"{", b"["):
+        return named or "json"
     try:
         return detect(data[:HEAD_BYTES], "the body")
     except BadSource as problem:
         raise Refused(415, str(problem.rule), "name it: ?format=json, libsvm, vw or arrow") from None
 
 
-def _json_lines(data: bytes) -> bytes:
+def json_lines(data: bytes) -> bytes:
     """Turn JSON into lines of one object each."""
     data = data.strip()
     one_line = b"\n" not in data
@@ -173,15 +164,7 @@ def _json_lines(data: bytes) -> bytes:
 
 
 def as_json(body: Body) -> Body:
-    """Return an Arrow stream as JSON lines, with null for missing values.
-
-    >>> import pyarrow as pa
-    >>> sink = pa.BufferOutputStream()
-    >>> with pa.ipc.new_stream(sink, pa.schema([("a", pa.float64())])) as writer:
-    ...     writer.write_table(pa.table({"a": [1.0, None]}))
-    >>> as_json(Body("arrow", sink.getvalue().to_pybytes())).data
-    b'{"a":1.0}\\n{"a":null}\\n'
-    """
+    """Return an Arrow stream as JSON lines, with null for missing values."""
     import pyarrow as pa
 
     try:
@@ -206,13 +189,13 @@ def groups_of(bodies: Sequence[Body]) -> list[list[Body]]:
     return groups
 
 
-def joined(group: list[Body]) -> tuple[Source, list[int]]:
-    """Join a group of bodies into one source; also the line at which each body ends.
+def sources_of(bodies: Sequence[Body]) -> list[Source]:
+    """Join bodies into as few sources as possible."""
+    return [joined(group)[0] for group in groups_of(bodies)]
 
-    >>> source, ends = joined([Body("vw", b"|a\\n"), Body("vw", b"|b\\n|c\\n")])
-    >>> source.name, ends
-    ('request.vw', [1, 3])
-    """
+
+def joined(group: list[Body]) -> tuple[Source, list[int]]:
+    """Join a group of bodies into one source; also the line at which each body ends."""
     data = group[0].data if len(group) == 1 else b"".join(body.data for body in group)
     # The suffix names the format, as some text could be of several.
     source = Source(f"request{FORMATS[group[0].format][0]}", data=data)
@@ -240,13 +223,7 @@ def row_ranges(batches: list[Batch], ends: Sequence[int]) -> list[RowRange]:
 
 
 def read_bodies(reader: Reader, columns: Columns, bodies: Sequence[Body]) -> ReadBodies:
-    """Read bodies; refuse all of them if one cannot be used.
-
-    Args:
-        reader: of the model that the rows are for.
-        columns: the roles of the keys of rows.
-        bodies: what to read.
-    """
+    """Read bodies by the reader of a model; refuse all of them if one cannot be used."""
     batches: list[tuple[Batch, News]] = []
     ranges: list[RowRange] = []
     try:
@@ -275,24 +252,14 @@ def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
 
 
 def readable_rows(body: Body, columns: Columns, **more: Any) -> Answer:
-    """Find the rows of a body that can be read, for any target; refused if it cannot be used.
-
-    >>> body = Body("json", b'{"label": "no", "a": 1}\\n{"label": {\\n', skip=True)
-    >>> len(readable_rows(body, Columns(label="label")).rejected)
-    1
-    """
-    source, ends = joined([body])
+    """Find the rows of a body that can be read, for any target; refused if it cannot be used."""
     try:
-        labels = first_labels(source, format=body.format, columns=columns).labels
-        names = LabelNames(sorted(set(labels)) or ["label"])
-        reader = Reader(
-            source, Hashing(18), format=body.format, columns=columns, on_error="skip", labels=names,
-            background=False, **more,
-        )  # fmt: skip
-        rows = row_ranges(list(reader), ends)[0]
+        labels = first_labels(joined([body])[0], format=body.format, columns=columns).labels
     except GiftrlError as problem:
         raise as_refused(problem) from None
-    require_usable(body, rows)
+    names, source = LabelNames(sorted(set(labels)) or ["label"]), Source("request", data=b"")
+    reader = Reader(source, Hashing(18), columns=columns, on_error="skip", labels=names, background=False, **more)
+    (rows,) = read_bodies(reader, columns, [body]).ranges
     return Answer([None] * len(rows.used), rows.rejected, 0)
 
 
@@ -304,22 +271,6 @@ def require_usable(body: Body, rows: RowRange) -> None:
         words = f"{len(rows.rejected)} of {len(rows.used)} rows cannot be used, so none is learned or predicted"
         remedy = "mend them, or send them with ?on_error=skip"
         raise Refused(422, words, remedy, rows=describe_rejected(rows.rejected))
-
-
-def divide(ranges: Sequence[RowRange], outputs: Sequence[Any]) -> list[Answer]:
-    """Divide the outputs of usable rows among bodies; other rows have none.
-
-    >>> divide([RowRange(np.array([True]), []), RowRange(np.array([True, True]), [])], "abc")[1].predictions
-    ['b', 'c']
-    """
-    rest = iter(outputs)
-    return [
-        Answer(
-            [next(rest) if used else None for used in rows.used] if rows.rejected else [*islice(rest, len(rows.used))],
-            rows.rejected,
-        )
-        for rows in ranges
-    ]
 
 
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
@@ -338,19 +289,12 @@ def as_refused(problem: BaseException) -> Refused:
         return Refused(413, "the rows do not fit in memory", "send fewer at a time")
     if isinstance(problem, InvalidInput):
         return Refused(422, *(render(message, in_http) for message in problem.words))
-    return Refused(
-        422,
-        problem.told(in_http) if isinstance(problem, GiftrlError) else str(problem),
-        "change the rows or the settings",
-    )
+    words = problem.told(in_http) if isinstance(problem, GiftrlError) else str(problem)
+    return Refused(422, words, "change the rows or the settings")
 
 
 def in_http(given: Given) -> str:
-    """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value.
-
-    >>> in_http(Given("on_error", "skip")), in_http(Given("label_values", ["no", "yes"])), in_http(Given("label"))
-    ('?on_error=skip', 'labels no,yes', 'label')
-    """
+    """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value."""
     if given.argument == "on_error":
         return f"?on_error={given.value}"
     name = "labels" if given.argument == "label_values" else given.argument
@@ -359,27 +303,14 @@ def in_http(given: Given) -> str:
 
 
 def encode(answer: Answer, **more: Any) -> bytes:
-    """Encode an answer as JSON.
-
-    >>> encode(Answer([1, None], [], 7))
-    b'{"predictions":[1,null],"examples":7}'
-    """
+    """Encode an answer as JSON."""
     parts: dict[str, Any] = {"predictions": answer.predictions, "examples": answer.examples, **more}
     if answer.rejected:
         parts["rejected"] = describe_rejected(answer.rejected)
     return orjson.dumps(parts)
 
 
-def with_label(row: bytes, label: Any) -> bytes:
-    """Add the label to a remembered row.
-
-    >>> with_label(b'{"a":1}', "yes")
-    b'{"a":1,"label":"yes"}'
-    """
-    return orjson.dumps(orjson.loads(row) | {"label": label})
-
-
-def json_lines(body: Body) -> list[tuple[int, Any]]:
+def numbered_lines(body: Body) -> list[tuple[int, Any]]:
     """Return the number and the JSON value of each line that is not blank; None for a line that is no JSON."""
     values = []
     for number, line in enumerate(body.data.splitlines(), 1):
@@ -397,7 +328,7 @@ def labels_of(body: Body) -> dict[str, Any]:
     if body.format != "json":
         raise Refused(415, "labels come in JSON", form)
     labels: dict[str, Any] = {}
-    for number, given in json_lines(body):
+    for number, given in numbered_lines(body):
         if not isinstance(given, dict) or set(given) != {"id", "label"} or not isinstance(given["id"], str):
             raise Refused(422, f"line {number} is not an id and a label", form)
         if given["label"] is None or isinstance(given["label"], (dict, list)):
@@ -412,7 +343,7 @@ def unlabelled_rows(body: Body) -> list[bytes]:
     """Return the rows of a body in JSON, as they are to be remembered."""
     if body.format != "json":
         raise Refused(415, f"rows in {body.format} cannot be remembered", "send them in JSON")
-    rows = json_lines(body)
+    rows = numbered_lines(body)
     for number, row in rows:
         if not isinstance(row, dict):
             raise Refused(422, f"row {number} is no JSON object", 'send one object a line, such as {"age": 33}')
@@ -422,15 +353,7 @@ def unlabelled_rows(body: Body) -> list[bytes]:
 
 
 def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
-    """Refuse labels unless every prediction waits for its label; the answer lists those that do not.
-
-    Args:
-        rows: the remembered rows by id; None for an unknown id, and empty for one that has its label.
-
-    >>> require_unlabelled({"x": b"", "y": b"{}"})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    giftrl.errors.Refused: the prediction 'x' has its label already, and no label of this request was learned; ...
-    """
+    """Refuse labels unless all rows wait for them; a row is None for an unknown id, and empty if it has its label."""
 
     def named(names: list[str]) -> str:
         return f"prediction {names[0]!r:.60}" + f", and {len(names) - 1} more," * (len(names) > 1)
@@ -447,21 +370,7 @@ def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
 
 
 def require_small_stream(data: bytes, rows: int, size: int) -> None:
-    """Refuse a stream that is damaged or compressed, or has too many rows; before anything of it is unpacked.
-
-    Args:
-        data: the stream.
-        rows: the most rows that it may have.
-        size: the most bytes that its batches may have in memory.
-
-    >>> import pyarrow as pa
-    >>> sink = pa.BufferOutputStream()
-    >>> with pa.ipc.new_stream(sink, pa.schema([("a", pa.float64())])) as writer:
-    ...     writer.write_table(pa.table({"a": [1.0, 2.0]}))
-    >>> require_small_stream(sink.getvalue().to_pybytes(), 1, 1000)
-    Traceback (most recent call last):
-    giftrl.errors.Refused: the body has more than 1 rows; send fewer at a time
-    """
+    """Refuse a stream that is damaged, compressed, or larger than so many rows or bytes, before it is unpacked."""
     import pyarrow as pa
 
     from giftrl.streams.tables.arrow import require_valid
@@ -509,18 +418,15 @@ def _rows(message: bytes) -> int:
     if _field(message, records, COMPRESSION) is not None:
         raise Refused(415, "the Arrow stream is compressed", "write it without compression")
     length = _field(message, records, LENGTH)
-    count = 0 if length is None else struct.unpack_from("<q", message, length)[0]
-    return abs(int(count))
+    return 0 if length is None else abs(int(struct.unpack_from("<q", message, length)[0]))
 
 
 def _field(message: bytes, table: int, number: int) -> int | None:
     """Offset of a field of a FlatBuffers table; None if the table does not have it."""
-    (back,) = struct.unpack_from("<i", message, table)
-    fields = table - back
+    fields = table - struct.unpack_from("<i", message, table)[0]
     if fields < 0:
         raise ValueError("a table before the message")
-    (size,) = struct.unpack_from("<H", message, fields)
-    if 4 + 2 * number >= size:
+    if 4 + 2 * number >= struct.unpack_from("<H", message, fields)[0]:
         return None
     (offset,) = struct.unpack_from("<H", message, fields + 4 + 2 * number)
     return table + offset if offset else None
@@ -531,5 +437,4 @@ def _table(message: bytes, table: int, number: int) -> int:
     place = _field(message, table, number)
     if place is None:
         raise ValueError("no such table")
-    (offset,) = struct.unpack_from("<I", message, place)
-    return int(place + offset)
+    return int(place + struct.unpack_from("<I", message, place)[0])

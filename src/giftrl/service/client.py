@@ -3,7 +3,7 @@
 import random
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import quote
@@ -49,13 +49,9 @@ class Client:
     """
 
     def __init__(
-        self,
-        address: str = "http://127.0.0.1:8000",
-        token: str | None = None,
-        *,
-        retries: int = 8,
+        self, address: str = "http://127.0.0.1:8000", token: str | None = None, *, retries: int = 8,
         timeout: float = 70.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
         self._retries = retries
@@ -80,12 +76,12 @@ class Client:
 
     def show(self, model: str, certify: float = 0.0) -> dict[str, Any]:
         """Return counts, loss, certificate and base learners; ``certify``: seconds to search for a better bound."""
-        found: dict[str, Any] = self._ask("GET", _path(model), options={"certify": str(certify)})
+        found: dict[str, Any] = self._ask("GET", _path(model), None, None, {"certify": str(certify)})
         return found
 
     def delete(self, model: str) -> None:
         """Delete a model and everything it has learned."""
-        self._ask("DELETE", _path(model), options={"confirm": model})
+        self._ask("DELETE", _path(model), None, None, {"confirm": model})
 
     def learn(self, model: str, rows: Row | Iterable[Row], key: str | None = None) -> list[Any]:
         """Learn from rows with labels, and return the predictions that were made before.
@@ -95,88 +91,76 @@ class Client:
             rows: one or several, each with its label under "label".
             key: the idempotency key; a new one by default.
         """
-        return list(self._ask("POST", _path(model, "/learn"), _lines(rows), key or _new_key())["predictions"])
+        return list(self._ask("POST", _path(model, "/learn"), _lines(rows), key or uuid.uuid4().hex)["predictions"])
 
     def predict(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[Any]:
         """Predict for rows; ``output`` is "label", "proba" or "scores"."""
-        return list(self._ask("POST", _path(model, "/predict"), _lines(rows), options={output: "1"})["predictions"])
+        return list(self._ask("POST", _path(model, "/predict"), _lines(rows), None, {output: "1"})["predictions"])
 
     def remember(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[tuple[str, Any]]:
         """Predict for rows whose labels come later; return the id and the prediction of each."""
         options = {output: "1", "remember": "1"}
-        found = self._ask("POST", _path(model, "/predict"), _lines(rows), _new_key(), options)
+        found = self._ask("POST", _path(model, "/predict"), _lines(rows), uuid.uuid4().hex, options)
         return list(zip(found["ids"], found["predictions"], strict=True))
 
     def label(self, model: str, labels: Mapping[str, Any], key: str | None = None) -> list[Any]:
         """Learn remembered rows, by their ids."""
         body = _lines({"id": name, "label": label} for name, label in labels.items())
-        return list(self._ask("POST", _path(model, "/label"), body, key or _new_key())["predictions"])
+        return list(self._ask("POST", _path(model, "/label"), body, key or uuid.uuid4().hex)["predictions"])
 
     def file(self, model: str) -> bytes:
         """Return the model file."""
-        return self._answered("GET", _path(model, "/file")).content
+        return self._content("GET", _path(model, "/file"))
 
-    def _ask(
+    def _ask(self, *request: Any) -> Any:
+        return orjson.loads(self._content(*request))
+
+    def _content(
         self, method: str, path: str, body: bytes | None = None, key: str | None = None,
         options: Mapping[str, str] | None = None,
-    ) -> Any:  # fmt: skip
-        return orjson.loads(self._answered(method, path, body, key, options).content)
-
-    def _answered(
-        self, method: str, path: str, body: bytes | None = None, key: str | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> "httpx.Response":  # fmt: skip
+    ) -> bytes:  # fmt: skip
+        """Send a request, again if that may help, and return what is answered."""
         headers = {"Content-Type": "application/x-ndjson"} if body is not None else {}
-        if key is not None:
-            headers["Idempotency-Key"] = key
+        headers |= {"Idempotency-Key": key} if key is not None else {}
         wait = 0.1
         for left in range(self._retries, -1, -1):
-            answer: httpx.Response | None = None
+            after = 0.0
             try:
                 answer = self._http.request(method, path, content=body, headers=headers, params=options)
+                if answer.status_code not in RETRY_STATUSES or left == 0:
+                    break
+                after = _seconds(answer.headers.get("retry-after", "0"))
             except httpx.TransportError:
                 if left == 0:
                     raise
-            if answer is not None and (answer.status_code not in RETRY_STATUSES or left == 0):
-                break
-            after = 0.0 if answer is None else _seconds(answer.headers.get("retry-after", "0"))
             time.sleep(max(min(after, 10.0), wait * (0.5 + random.random())))
             wait = min(2.0 * wait, 10.0)
-        assert answer is not None
         if answer.is_success:
-            return answer
+            return answer.content
         try:
-            said = orjson.loads(answer.content)["error"]
-            raise Refused(said.pop("status"), said.pop("problem"), said.pop("remedy"), **said)
+            error = orjson.loads(answer.content)["error"]
+            raise Refused(error.pop("status"), error.pop("problem"), error.pop("remedy"), **error)
         except (orjson.JSONDecodeError, KeyError, TypeError):
             raise Refused(answer.status_code, "the answer is not that of giftrl serve", "check the address") from None
 
 
 def _lines(rows: Row | Iterable[Row]) -> bytes:
-    every: Sequence[Row] | Iterable[Row] = [rows] if isinstance(rows, Mapping) else rows
-    return b"".join(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE) for row in every)
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+    return b"".join(orjson.dumps(row, option=options) for row in ([rows] if isinstance(rows, Mapping) else rows))
 
 
 def _path(model: str, what: str = "") -> str:
-    """Return the path of a model, of which any name stays one part."""
+    """The path of a model; any name stays one part of it."""
     if "/" in model or not model.strip("."):  # which no quoting keeps in one part
         raise Refused(422, f"{model!r:.80} is no name of a model", "use letters, digits, dots, dashes and underscores")
     return f"/models/{quote(model, safe='')}{what}"
 
 
 def _seconds(after: str) -> float:
-    """Parse a Retry-After header, which has seconds or a date, into seconds; 0 if it has neither.
-
-    >>> _seconds("3"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT"), _seconds("soon")
-    (3.0, 0.0, 0.0)
-    """
+    """The seconds of a Retry-After header, which has seconds or a date; 0 if it has neither."""
     try:
         if after.strip().isdecimal():
             return float(after)
         return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
-
-
-def _new_key() -> str:
-    return uuid.uuid4().hex

@@ -36,12 +36,7 @@ LOCK_NAME = ".lock"
 
 
 def require_name(name: str) -> None:
-    """Refuse a name that could leave the folder, or that some system does not allow.
-
-    >>> require_name("../secret")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    giftrl.errors.Refused: '../secret' is no name of a model; use up to 64 letters, digits, dots, ...
-    """
+    """Refuse a name that could leave the folder, or that some system does not allow."""
     reserved = name.endswith(".") or name.partition(".")[0].lower() in DEVICE_NAMES
     if reserved or not MODEL_NAME.fullmatch(name):
         rule = "use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or a digit"
@@ -57,18 +52,7 @@ class Followed:
 
 
 class Folder:
-    """The models of a folder, for any number of threads.
-
-    Args:
-        path: of the folder; it is created if missing.
-        limits: of the service.
-        clock: of the service.
-
-    Attributes:
-        writers: the open models by name.
-        followed: the state of followed sources, by the names of their models.
-        deletions: of models of each name.
-    """
+    """The models of a folder, which is created if missing; for any number of threads."""
 
     def __init__(self, path: Path, limits: Limits, clock: Clock | None = None) -> None:
         self.path, self.limits, self.clock = path, limits, clock or Clock()
@@ -76,9 +60,9 @@ class Folder:
         self._lock_file = lock_folder(path)
         for leftover in path.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        self.writers: dict[str, Writer] = {}
-        self.followed: dict[str, Followed] = {}
-        self.deletions: Counter[str] = Counter()
+        self.writers: dict[str, Writer] = {}  # of open models
+        self.followed: dict[str, Followed] = {}  # by the names of models that follow a source
+        self.deletions: Counter[str] = Counter()  # of models of each name
         self.closed = False
         self._lock = threading.Lock()  # of the table below
         self._exclusive_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()  # each as long as it is used
@@ -99,20 +83,17 @@ class Folder:
         writer = self.writers.get(name)
         if writer is None:
             with self._exclusive(name):
-                writer = self.writers.get(name) or self._opened(name)
+                writer = self.writers.get(name)
+                if writer is None:
+                    if self.closed:
+                        raise Refused(503, "the service is ending", "try again later", retry_after=5)
+                    self._require_model(name, f"create it with PUT /models/{name}")
+                    with readable_files(name):
+                        writer = Writer(self.path / name, self.limits, self.clock)
+                    writer.start()
+                    self.writers[name] = writer
             self._make_room(name)
         writer.used = time.monotonic()
-        return writer
-
-    def _opened(self, name: str) -> Writer:
-        """Open a model."""
-        if self.closed:
-            raise Refused(503, "the service is ending", "try again later", retry_after=5)
-        self._require_model(name, f"create it with PUT /models/{name}")
-        with readable_files(name):
-            writer = Writer(self.path / name, self.limits, self.clock)
-        writer.start()
-        self.writers[name] = writer
         return writer
 
     def create(self, name: str, given: Any) -> bool:
@@ -136,7 +117,7 @@ class Folder:
                 system.sync_folder(self.path)
         return True
 
-    def some_settings(self, most: int) -> list[dict[str, Any]]:
+    def some_settings(self, most: int) -> list[Any]:
         """The settings of up to so many models whose files can be read."""
         settings = []
         for name in self.names[:most]:

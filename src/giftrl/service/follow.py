@@ -91,14 +91,7 @@ def followable(given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def format_of(heads: Sequence[bytes], name: str) -> str:
-    """Return the format of a source, by the first of some pieces of it that shows one.
-
-    >>> format_of([b"", b"1 3:0.5"], "rows.txt")
-    'libsvm'
-    >>> format_of([b"a,b"], "rows.csv")
-    Traceback (most recent call last):
-    giftrl.errors.BadSource: rows.csv: is csv, which cannot be followed; give one of json, libsvm, vw
-    """
+    """Return the format of a source, by the first of some pieces of it that shows one."""
     problem = BadSource(name, "has no known format", REMEDY)
     for head in heads:
         try:
@@ -113,11 +106,7 @@ def format_of(heads: Sequence[bytes], name: str) -> str:
 
 
 def is_blank(data: bytes) -> bool:
-    """Return True if there are only empty lines and comments, which have no format and no rows.
-
-    >>> is_blank(b"# rows of today"), is_blank(b"1 3:0.5")
-    (True, False)
-    """
+    """Return True if there are only empty lines and comments, which have no format and no rows."""
     return all(not line.strip() or line.lstrip().startswith(b"#") for line in BytesIO(data))
 
 
@@ -147,19 +136,12 @@ def is_same_source(one: str, other: str) -> bool:
 
 
 class FilePosition(NamedTuple):
-    """A position in a file, where reading continues.
+    """A position in a file, where reading continues."""
 
-    Args:
-        inode: the number of the file in the file system.
-        offset: the byte.
-        digest: of the bytes before.
-        in_long_line: True while skipping the rest of an over-long line.
-    """
-
-    inode: int = 0
+    inode: int = 0  # the number of the file in the file system
     offset: int = 0
-    digest: str = ""
-    in_long_line: bool = False
+    digest: str = ""  # of the bytes before
+    in_long_line: bool = False  # True while skipping the rest of an over-long line
 
     def is_in(self, file: FileIO) -> bool:
         """Return True if this is a position in a file."""
@@ -175,14 +157,7 @@ def digest_before(file: FileIO, offset: int) -> str:
 
 
 def to_line_end(file: FileIO, offset: int, most: int) -> tuple[int, bool]:
-    """Count the bytes up to the end of a line, and tell if it ends; counting stops beyond ``most`` bytes.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryFile(buffering=0) as file:
-    ...     _ = file.write(b"one\\ntwo")
-    ...     to_line_end(file, 0, 100), to_line_end(file, 4, 100)
-    ((4, True), (3, False))
-    """
+    """Count the bytes up to the end of a line, up to ``most`` and a piece more; also True if the line ends."""
     file.seek(offset)
     length = 0
     while length <= most and (data := file.read(PIECE_BYTES)):
@@ -211,13 +186,7 @@ def is_replaced(file: FileIO, path: Path) -> bool:
 
 
 class Follower(threading.Thread):
-    """A thread that teaches a model all that a source brings.
-
-    Args:
-        folder: of the service.
-        name: of the model, which is created without settings if it does not exist.
-        source: a file, a folder, or "-" for standard input. It may not exist yet.
-    """
+    """A thread that teaches a model, created if missing, all that a file, a folder or standard input ("-") brings."""
 
     def __init__(self, folder: Folder, name: str, source: str) -> None:
         super().__init__(name=f"follows {source}", daemon=True)
@@ -395,11 +364,7 @@ class Follower(threading.Thread):
                 return
 
     def _learn(self, data: bytes, format_: str | None, path: str, after: FilePosition | None) -> bool:
-        """Teach the model, and record the position in the same commit; return True when that is done.
-
-        Raises:
-            Refused: if the model cannot learn these rows of a file; then nothing is recorded.
-        """
+        """Teach the model, and record the position in the same commit; refused if it cannot learn rows of a file."""
         positions = self._positions | ({} if after is None else {path: after})
         facts = {self._fact: orjson.dumps({name: list(position) for name, position in positions.items()}).decode()}
         body = NO_ROWS

@@ -71,14 +71,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class HttpReply(NamedTuple):
-    """An answer that is not JSON with status 200.
-
-    Args:
-        body: the bytes, or a generator of the pieces of a stream.
-        content_type: of the body.
-        status: the status code.
-        headers: others than the type and the length of the body.
-    """
+    """An answer that is not JSON with status 200; its body may be a generator of the pieces of a stream."""
 
     body: bytes | AsyncGenerator[bytes, None]
     content_type: bytes = JSON
@@ -87,15 +80,7 @@ class HttpReply(NamedTuple):
 
 
 class Request:
-    """A request, whose body is read when the handler asks for it.
-
-    Args:
-        name: of the model in the path.
-        options: of the query.
-        headers: by their names in lower case.
-        receive: the next message of the server.
-        limits: of the service.
-    """
+    """A request: the model in its path, the options of its query, its headers, and its body when that is asked for."""
 
     __slots__ = ("_limits", "_receive", "headers", "name", "options")
 
@@ -196,14 +181,7 @@ class Route(NamedTuple):
 
 
 class Service:
-    """The service of a folder, as an ASGI application.
-
-    Args:
-        folder: of the models.
-        tokens: of the service.
-        host: the address that it listens at.
-        warm_up: compiles loops for new models, if given.
-    """
+    """The service of a folder, listening at a host, as an ASGI application."""
 
     def __init__(
         self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", warm_up: "WarmUp | None" = None
@@ -466,11 +444,7 @@ class Service:
 
 @functools.lru_cache(256)
 def split_path(path: str) -> tuple[str, str]:
-    """Split a path into the path of a route and the name of a model.
-
-    >>> split_path("/models/churn/learn"), split_path("/metrics")
-    (('/models/{name}/learn', 'churn'), ('/metrics', ''))
-    """
+    """Split a path into the path of a route and the name of a model."""
     found = MODEL_PATH.fullmatch(path)
     return (path, "") if found is None else (f"/models/{{name}}{found[2] or ''}", found[1])
 
@@ -535,11 +509,7 @@ async def stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Se
 
 @functools.cache
 def openapi() -> dict[str, Any]:
-    """The description of all requests in OpenAPI 3.1; every request may be answered with any of the errors.
-
-    >>> sorted(openapi()["paths"]["/models/{name}"])
-    ['delete', 'get', 'parameters', 'put']
-    """
+    """The description of all requests in OpenAPI 3.1; every request may be answered with any of the errors."""
     description: dict[str, Any] = orjson.loads(resources.files("giftrl.service").joinpath("openapi.json").read_bytes())
     description["info"]["version"] = __version__
     errors = description.pop("errors")
@@ -550,11 +520,7 @@ def openapi() -> dict[str, Any]:
 
 
 def route_of(operation: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
-    """The handler, the token and the query options of an operation.
-
-    >>> route_of(openapi()["paths"]["/models/{name}/learn"]["post"])
-    ('learn', 'learn', ('format', 'on_error'))
-    """
+    """The handler, the token and the query options of an operation."""
     options = tuple(each["name"] for each in operation.get("parameters", []) if each["in"] == "query")
     need = "".join(role for each in operation["security"] for role in each.get("token", []))
     return operation["operationId"], need, options
@@ -562,11 +528,7 @@ def route_of(operation: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
 
 @functools.cache
 def page() -> tuple[bytes, dict[str, str]]:
-    """The page, with its style and its script, and its headers.
-
-    >>> b"http" in page()[0].replace(b"http-equiv", b"")
-    False
-    """
+    """The page, with its style and its script, and its headers."""
     style = resources.files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
     html = resources.files("giftrl.service").joinpath("page.html").read_text(encoding="utf-8")
     text = html.replace("/* style */", style)

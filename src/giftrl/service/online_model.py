@@ -22,21 +22,9 @@ import orjson
 from numpy.typing import NDArray
 
 from giftrl.config.predictor import link_of, range_of
-from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
+from giftrl.errors import GiftrlError, Refused, TooFewLabels
 from giftrl.kernels.base import OneRow, sparse_row
-from giftrl.service.bodies import (
-    ONE_ROW,
-    Answer,
-    Body,
-    ReadBodies,
-    as_refused,
-    divide,
-    groups_of,
-    in_http,
-    joined,
-    read_bodies,
-    readable_rows,
-)  # fmt: skip
+from giftrl.service.bodies import ONE_ROW, Answer, Body, ReadBodies, as_refused, read_bodies, readable_rows, sources_of
 from giftrl.service.requested_settings import RequestedSettings
 from giftrl.streams.batch import Batch
 from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
@@ -50,7 +38,7 @@ from giftrl.training.settings import Target, choose_target
 ROWS_PER_LOCK = 256
 #: The entry of ``compiled_formats`` for single rows.
 SINGLE_ROWS = "single"
-#: The outputs of a prediction.
+#: The outputs of a prediction: the predicted label, the probability of each label, and <s, x>.
 LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
 #: Entries of a single row, and names and layouts that are kept, at most.
 MAX_ROW_ENTRIES, MAX_KNOWN_NAMES, MAX_LAYOUTS = 512, 100_000, 256
@@ -67,12 +55,11 @@ class KeyLayout(NamedTuple):
     label_at: int | None
 
 
-class KnownNames:
+class KnownNames(NamedTuple):
     """Names with their coordinates and signs, and the layouts of rows that have numbers under certain keys."""
 
-    def __init__(self) -> None:
-        self.places: dict[str, tuple[int, float]] = {}
-        self.layouts: dict[tuple[str, ...], KeyLayout] = {}
+    places: dict[str, tuple[int, float]]
+    layouts: dict[tuple[str, ...], KeyLayout]
 
 
 class SingleRow(NamedTuple):
@@ -84,18 +71,12 @@ class SingleRow(NamedTuple):
 
 
 class SingleRows:
-    """Single rows of one model, in JSON, for one thread at a time.
-
-    Args:
-        model: with frozen features.
-        parser: of JSON lines, for this model.
-    """
+    """Single rows of one model with frozen features, in JSON, for one thread at a time."""
 
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
         self._model, self._parser, self._learner = model, parser, cast("Any", model.learner)
         self._special = parser.special
-        self._known = KnownNames()  # to predict for
-        self._learned = KnownNames()  # that the model has learned
+        self._known, self._learned = KnownNames({}, {}), KnownNames({}, {})  # to predict for, and to learn from
         self._labels: dict[float, float] = {}  # labels of the loss by labels of the data
         self._clips = model.clips()
         self._constant = [model.features.constant] if model.settings.constant else []
@@ -126,11 +107,7 @@ class SingleRows:
         return min(max(score, low), high)
 
     def read(self, line: bytes) -> SingleRow | list[str]:
-        """Read a row to learn from.
-
-        If the reader must read it, return the names that become known with it, for :meth:`add_names`; none if it must
-        read such rows in any case.
-        """
+        """Read a row to learn from; if the reader must read it, return the names that become known with it."""
         row = self._read(line, self._learned)
         if not isinstance(row, SingleRow):
             return row or []
@@ -249,16 +226,7 @@ class OnlineModel:
     """A model that learns bodies one after the other; the result depends on their order and on nothing else.
 
     One thread learns. Any thread may predict. The lock is held for a few hundred rows at a time, and never while
-    waiting for a disk.
-
-    Args:
-        requested: the settings.
-        linear: a model to resume, which is no longer provisional; None to begin.
-
-    Attributes:
-        linear: the model; None until a loss is chosen.
-        compiled_formats: formats of bodies (SINGLE_ROWS for single rows) whose predictions no compiler delays.
-        waiting: number of rows that wait until there are enough different labels to choose a loss.
+    waiting for a disk. A model that was saved is no longer provisional.
 
     >>> model = OnlineModel(RequestedSettings({"bits": 4}))
     >>> model.learn([Body("json", b'{"label": "no", "a": 1}\\n')])[0].predictions
@@ -272,9 +240,9 @@ class OnlineModel:
     def __init__(self, requested: RequestedSettings, linear: LinearModel | None = None) -> None:
         self.requested = requested
         self.lock = threading.Lock()
-        self.linear: LinearModel | None = None
-        self.compiled_formats: set[str] = set()
-        self.waiting = 0
+        self.linear: LinearModel | None = None  # None until a loss is chosen
+        self.compiled_formats: set[str] = set()  # with SINGLE_ROWS: those whose predictions no compiler delays
+        self.waiting = 0  # rows that wait until there are enough different labels to choose a loss
         self._singles: SingleRows | None = None
         self._bodies: list[Body] | None = None  # all that was learned, while provisional
         self._rows = self._bytes = self._rejected = 0  # of these; lines of text count as rows
@@ -330,14 +298,7 @@ class OnlineModel:
         return self.requested.reader(linear, ahead, learn=True)
 
     def learn(self, bodies: list[Body]) -> list[Answer]:
-        """Learn from bodies, or from none of them if one cannot be used; the same as one after the other.
-
-        Args:
-            bodies: one while the model is provisional.
-
-        Raises:
-            Refused: if a body cannot be used; then nothing has changed.
-        """
+        """Learn from bodies (one while the model is provisional), or refuse all of them if one cannot be used."""
         if self._bodies is None:
             return self._learn(self._read(bodies))
         (body,) = bodies
@@ -387,7 +348,7 @@ class OnlineModel:
         """The target that ``giftrl train`` would choose for all bodies and this one."""
         if self.requested.labels is not None:
             return self.requested.target
-        sources = [joined(group)[0] for group in groups_of([*(self._bodies or ()), body])]
+        sources = sources_of([*(self._bodies or ()), body])
         return choose_target(first_labels(sources, columns=self.requested.columns).labels, self.requested.loss)
 
     def _changes(self, body: Body) -> bool:
@@ -416,7 +377,7 @@ class OnlineModel:
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
         if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
-            raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
+            raise Refused(422, as_refused(problem).problem, "create a model with settings, such as labels")
         return answer
 
     def _read(self, bodies: list[Body]) -> ReadBodies:
@@ -466,9 +427,7 @@ class OnlineModel:
             if self._singles is not None and read.names:
                 self._singles.add_names(list(read.names))
         scores = np.concatenate(predictions) if predictions else np.empty((0, model.settings.classes))
-        answers = divide(read.ranges, outputs_of(model, scores))
-        examples = before + np.cumsum([rows.used.sum() for rows in read.ranges])
-        return [each._replace(examples=int(count)) for each, count in zip(answers, examples, strict=True)]
+        return read.answers(outputs_of(model, scores), before, learned=True)
 
     def _learn_row(self, model: LinearModel, row: SingleRow) -> Answer:
         with self.lock:
@@ -476,12 +435,7 @@ class OnlineModel:
             return Answer(self._output(model, score, LABEL), [], model.examples)
 
     def predict(self, bodies: list[Body], output: str = LABEL) -> list[Answer]:
-        """Predict for rows, whose labels are not used; refuse all if one body cannot be used.
-
-        Args:
-            bodies: rows; None is predicted for each of them while no loss is chosen.
-            output: "label", the predicted label; "proba", the probability of each label; "scores", <s, x>.
-        """
+        """Predict one of :data:`OUTPUTS` for each row (None while no loss is chosen), or refuse all bodies."""
         model = self.linear
         if model is None:
             return [readable_rows(body, self.requested.columns) for body in bodies]
@@ -507,8 +461,7 @@ class OnlineModel:
                 self._make_asking(model)
             examples = model.examples
             self.compiled_formats.update(body.format for body in bodies)
-        answers = divide(read.ranges, outputs_of(model, np.concatenate(scores), output))
-        return [each._replace(examples=examples) for each in answers]
+        return read.answers(outputs_of(model, np.concatenate(scores), output), examples)
 
     def predict_soon(self, body: Body, output: str = LABEL) -> Answer | None:
         """Predict for a single row if that takes microseconds now; return None otherwise."""

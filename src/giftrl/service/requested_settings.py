@@ -29,10 +29,7 @@ MAX_CLASSES = 10_000
 
 
 class RequestedSettings(NamedTuple):
-    """Settings of a model as they were requested.
-
-    Args:
-        given: from JSON, such as ``{"loss": "squared"}``.
+    """Settings of a model as they were requested, from JSON such as ``{"loss": "squared"}``.
 
     >>> RequestedSettings({"labels": ["no", "yes"]}).target.loss
     'logistic'
@@ -44,12 +41,7 @@ class RequestedSettings(NamedTuple):
 
     @classmethod
     def checked(cls, given: Any, max_bits: int = 30) -> "RequestedSettings":
-        """Check settings from a request; refuse those of which no model can be made.
-
-        >>> RequestedSettings.checked({"los": "squared"})  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        giftrl.errors.Refused: 'los' is no setting; send some of beta, bits, ...
-        """
+        """Check settings from a request; refuse those of which no model can be made."""
         if not isinstance(given, dict):
             raise Refused(400, "settings are no JSON object", 'send {}, or some such as {"loss": "squared"}')
         known = {*OWN_SETTINGS, *(each.name for each in fields(Settings))} - {"label_values"}

@@ -42,10 +42,8 @@ log = logging.getLogger("giftrl.service")
 
 #: Seconds for which requests may finish when the service is asked to end.
 GRACE_SECONDS = 30
-#: Open connections, at most; further ones are answered with 503.
-MAX_CONNECTIONS = 1_000
-#: Bytes of the head of a request, at most.
-MAX_HEAD_BYTES = 64 << 10
+#: Open connections, of which further ones are answered with 503, and bytes of the head of a request, at most.
+MAX_CONNECTIONS, MAX_HEAD_BYTES = 1_000, 64 << 10
 #: Bytes of an array that returns to the system as soon as it is freed, such as those of a model that is closed.
 LARGE_ARRAY_BYTES = 4 << 20
 #: Models whose loops are compiled when the service starts, at most.
@@ -53,27 +51,19 @@ MAX_WARMED_MODELS = 100
 #: Candidate labels, of which every loss accepts two, and bits of hashed names, of models that have loops compiled.
 CANDIDATE_LABELS, WARM_UP_BITS = (0.0, 1.0, -1.0, 0.5, 2.0), 4
 
-TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
 
 class WarmUp(threading.Thread):
-    """A thread that compiles the loops of models, one after the other.
-
-    >>> WarmUp().ready
-    True
-    """
+    """A thread that compiles the loops of models, one after the other."""
 
     def __init__(self) -> None:
         super().__init__(name="compiles loops", daemon=True)
         self._asked: set[bytes] = set()
-        self._done = 0
-        self._queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._queue: queue.Queue[dict[str, Any]] = queue.Queue()
 
     @property
     def ready(self) -> bool:
         """True if nothing is left to be compiled."""
-        return self._done == len(self._asked)
+        return self._queue.unfinished_tasks == 0
 
     def ask(self, given: dict[str, Any]) -> None:
         """Have loops compiled for models of these settings, unless that was asked before."""
@@ -90,14 +80,11 @@ class WarmUp(threading.Thread):
                 compile_loops(given)
             except Exception as problem:  # a request meets it again, and is told
                 log.warning("loops for %.200r could not be compiled: %s", given, problem)
-            self._done += 1
+            self._queue.task_done()
 
 
 def compile_loops(given: dict[str, Any]) -> None:
-    """Learn and predict a few rows with a small model of some settings.
-
-    >>> compile_loops({"loss": "squared"})
-    """
+    """Learn and predict a few rows with a small model of some settings."""
     requested = RequestedSettings(given if given.get("dictionary") else given | {"bits": WARM_UP_BITS})
     labels: Any = requested.labels
     if labels is None and requested.loss_undecided:
@@ -118,17 +105,13 @@ class HeadGuard(asyncio.Protocol):
     """A connection of uvicorn with limits for the heads of requests: their size, and the time until the body begins.
 
     uvicorn has no such limits. Here, a parser of httptools tells where heads begin and end, and the protocol of uvicorn
-    inside does everything else.
-
-    Args:
-        seconds: from the beginning of a head, or of the connection, to that of the body.
-        more: arguments of the protocol of uvicorn.
+    inside does everything else. The seconds count from the beginning of a head, or of the connection.
     """
 
     def __init__(self, seconds: float, **more: Any) -> None:
         self._inner = HttpToolsProtocol(**more)
-        self.eof_received, self.pause_writing = self._inner.eof_received, self._inner.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = self._inner.resume_writing  # type: ignore[method-assign]
+        for name in ("eof_received", "pause_writing", "resume_writing"):
+            setattr(self, name, getattr(self._inner, name))
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         self._seconds, self._loop = seconds, asyncio.get_running_loop()
@@ -148,24 +131,23 @@ class HeadGuard(asyncio.Protocol):
     def _check(self) -> None:
         """End the connection if a head is late."""
         if self._since is not None and self._loop.time() - self._since >= self._seconds:
-            self._end(TOO_SLOW)
+            self._end(b"408 Request Timeout")
         else:
             self._timer = self._loop.call_later(self._seconds / 4.0, self._check)
 
-    def _end(self, answer: bytes) -> None:
-        self._transport.write(answer)
+    def _end(self, status: bytes) -> None:
+        self._transport.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
         self._transport.close()
 
+    # Calls of the parser: at the end of a head, for a piece of a body, and at the end of a request.
+
     def on_headers_complete(self) -> None:
-        """Called by the parser at the end of a head."""
         self._in_body, self._head_bytes = True, 0
 
     def on_body(self, data: bytes) -> None:
-        """Called by the parser for a piece of a body."""
         self._since = None
 
     def on_message_complete(self) -> None:
-        """Called by the parser at the end of a request."""
         self._since, self._in_body = None, False
 
     def data_received(self, data: bytes) -> None:
@@ -181,7 +163,7 @@ class HeadGuard(asyncio.Protocol):
         if self._since is not None and not (begins_in_body or self._in_body):
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._end(TOO_LARGE)
+                self._end(b"431 Request Header Fields Too Large")
                 return
         self._inner.data_received(data)
 
@@ -235,11 +217,6 @@ def noted_signals() -> Iterator[list[int]]:
     """Graceful shutdown on SIGTERM and Ctrl-C: a list of the signals that have come, which have no other effect.
 
     If there was one, later signals are ignored after the block, as the process is about to end.
-
-    >>> with noted_signals() as signals:
-    ...     pass
-    >>> signals
-    []
     """
     signals: list[int] = []
     earlier = {each: signal.signal(each, lambda number, _: signals.append(number)) for each in HANDLED_SIGNALS}

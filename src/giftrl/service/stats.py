@@ -46,7 +46,7 @@ class ModelStats:
         self.durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_DURATIONS))
 
     def learned(self, answers: list[Answer]) -> None:
-        """Add rows that were learned."""
+        """Counts and recent events of one model, updated by its writer and read by anyone."""
         for answer in answers:
             self.rows += len(answer.predictions) - len(answer.rejected)
             if answer.rejected:
@@ -124,7 +124,7 @@ class RequestStats:
         self._sums: dict[str, float] = {}
 
     def add(self, endpoint: str, status: int, seconds: float) -> None:
-        """Add a request that was answered."""
+        """Counts and durations of requests."""
         self._counts[endpoint, status] += 1
         bins = self._bins.get(endpoint)
         if bins is None:
@@ -207,9 +207,7 @@ def brief(writer: "Writer") -> dict[str, Any]:
 def details(writer: "Writer", seconds: float = 0.0) -> dict[str, Any]:
     """All of :func:`brief`, with the settings, certificate and columns of ``giftrl train --summary``.
 
-    Args:
-        writer: of the model.
-        seconds: to search for a better lower bound on the loss of other models, in a copy of the model.
+    With some seconds to search for a better lower bound on the loss of other models, in a copy of the model.
     """
     parts, model = brief(writer), writer.model
     parts |= {"settings": model.requested.given, "young": model.is_provisional}

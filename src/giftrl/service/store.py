@@ -51,11 +51,7 @@ def disk_errors() -> Iterator[None]:
 
 
 class ModelStore:
-    """The database of one model, for one thread at a time.
-
-    Args:
-        path: of the file; it is created if missing.
-        sync: True to wait for the disk at each commit.
+    """The database of one model in a file, created if missing, for one thread at a time.
 
     >>> store = ModelStore(Path(":memory:"))
     >>> with store.transaction():
@@ -91,9 +87,8 @@ class ModelStore:
     def make_room(self) -> None:
         """Give the write-ahead log of a busy model its full size at once.
 
-        The sync of a file that has grown also writes its size: 8 ms on one ext4 disk, where overwriting took 4 ms, in
-        turns while other programs ran. SQLite overwrites the log from its beginning whenever it has been moved, and
-        stops reading at the first page that does not continue it, so that zeros at the end are never read. (Section 4
+        The sync of a file that has grown also writes its size, which took 8 ms in place of 4 on one disk. SQLite stops
+        reading the log at the first page that does not continue it, so that zeros at the end are never read. (Section 4
         of https://www.sqlite.org/fileformat.html)
         """
         log = Path(f"{self.path}-wal")
@@ -143,12 +138,7 @@ class ModelStore:
         return self._number("SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?", after)
 
     def cut(self, until: int, most: int = -1) -> bool:
-        """Delete the log up to a number, which a model file has; return True when all of it is deleted.
-
-        Args:
-            until: the number.
-            most: bodies to delete at most, as large ones take their time; -1 for all.
-        """
+        """Delete up to so many bodies (-1: all) of the log up to a number; return True when all of it is deleted."""
         first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
         return self._run(f"DELETE FROM entries WHERE number IN ({first})", (until, most)).rowcount < max(most, 1)
 

@@ -30,7 +30,6 @@ from giftrl.service.bodies import (
     labels_of,
     require_unlabelled,
     unlabelled_rows,
-    with_label,
 )  # fmt: skip
 from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
@@ -61,20 +60,11 @@ class Clock:
 
     Changes of the system's clock are therefore noticed at the next start only. A clock that was set back before a start
     is not believed: time continues from the latest moment on record.
-
-    Args:
-        latest: the latest moment that an earlier run recorded.
-        wall, steady: the two clocks of the system.
-
-    >>> Clock(latest=1000.0, wall=lambda: 7.0, steady=lambda: 5.0).now()
-    1000.0
     """
 
-    def __init__(
-        self, latest: float = 0.0, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady
-        self._start = max(latest, wall()) - steady()
+        self._start = wall() - steady()
 
     def now(self) -> float:
         """The present moment."""
@@ -87,24 +77,14 @@ class Clock:
 
 @dataclass(eq=False)
 class Job:
-    """A request to the writer of a model.
+    """A request to the writer of a model."""
 
-    Args:
-        kind: LEARN labelled rows; LABEL remembered rows; REMEMBER rows; NOTE facts; SAVE or CLOSE the model.
-        body: the rows; for LABEL, lines with "id" and "label"; for REMEMBER, rows without labels.
-        key: the idempotency key, or none.
-        facts: values to be recorded with the rows.
-        path: the file for SAVE.
-        output: the kind of predictions that REMEMBER answers with.
-        answer: receives the answer; a future of asyncio receives it in its event loop.
-    """
-
-    kind: str
-    body: Body = NO_ROWS
-    key: str | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
-    path: Any = None
-    output: str = "label"
+    kind: str  # LEARN labelled rows; LABEL remembered rows; REMEMBER rows; NOTE facts; SAVE or CLOSE the model
+    body: Body = NO_ROWS  # rows; for LABEL, lines with "id" and "label"; for REMEMBER, rows without labels
+    key: str | None = None  # the idempotency key
+    facts: Mapping[str, str] = field(default_factory=dict)  # to be recorded with the rows
+    path: Any = None  # the file for SAVE
+    output: str = "label"  # the kind of predictions that REMEMBER answers with
     answer: "Future[Any] | asyncio.Future[Any]" = field(default_factory=Future)
 
     @property
@@ -117,8 +97,7 @@ class Job:
 def recover(folder: Path, store: ModelStore) -> tuple[OnlineModel, int, int]:
     """Make the model as it was after the last body of its log, by learning that log again, bit for bit.
 
-    Returns:
-        the model, the number of the last body that it has learned, and of the last one that its file has.
+    Also the number of the last body that it has learned, and of the last one that its file has.
     """
     path, saved, linear = folder / SNAPSHOT, 0, None
     if path.exists():
@@ -139,13 +118,7 @@ def recover(folder: Path, store: ModelStore) -> tuple[OnlineModel, int, int]:
 
 
 class Writer(threading.Thread):
-    """The writer of one model, and its state.
-
-    Args:
-        folder: of the model, which exists.
-        limits: of the service.
-        clock: of the service.
-    """
+    """The writer of the model in a folder, and its state."""
 
     model: OnlineModel
     stats: ModelStats
@@ -153,7 +126,7 @@ class Writer(threading.Thread):
     def __init__(self, folder: Path, limits: Limits, clock: Clock) -> None:
         super().__init__(name=f"writer of {folder.name}", daemon=True)
         self.folder, self.limits, self.clock = folder, limits, clock
-        self.used = 0.0  # when a request last asked for the model
+        self.used = time.monotonic()  # when a request last asked for the model
         self._queue: deque[Job] = deque()
         self._filled = threading.Condition()
         self._closing = False
@@ -343,7 +316,7 @@ class Writer(threading.Thread):
         labels = labels_of(job.body)
         rows = {name: self.store.remembered(name, self.clock.now()) for name in labels}
         require_unlabelled(rows)
-        lines = [with_label(rows[name] or b"", label) + b"\n" for name, label in labels.items()]
+        lines = [orjson.dumps(orjson.loads(rows[name] or b"") | {"label": labels[name]}) + b"\n" for name in labels]
         (answer,) = self._learn_bodies([Body("json", b"".join(lines))])
         for name in rows:
             self.store.set_labelled(name)
