@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from giftrl.service.folder import Folder
+from giftrl.service.follow import Follower
 from giftrl.service.request_limits import Limits
 from giftrl.service.server import listening, running
 from giftrl.streams.columns import Columns
@@ -30,6 +31,22 @@ def serving(path, clock=None, tokens=None, warm_up=None, **limits):
         with httpx.Client(base_url=address, timeout=60.0) as client:
             client.get("/healthz").raise_for_status()
             yield client, folder
+
+
+@contextlib.contextmanager
+def following(path, source, settings=None):
+    """A folder of which the model "m" follows a source."""
+    folder = Folder(path, Limits())
+    if settings is not None:
+        folder.create("m", settings)
+    follower = Follower(folder, "m", str(source))
+    follower.start()
+    try:
+        yield folder
+    finally:
+        follower.end()
+        follower.join(60)
+        folder.close()
 
 
 @contextlib.contextmanager

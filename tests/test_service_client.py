@@ -77,18 +77,13 @@ def test_what_a_service_can_do_a_client_can_ask(tmp_path):
         assert client.label("m", {name: 1 for name, _ in told}) == [1, 0]
         assert client.show("m")["examples"] == 4
         assert b"giftrl-model" in client.file("m")
+        with pytest.raises(Refused) as refusal:
+            client.learn("m", [{"label": 1, "a": 1}, {"label": 7, "a": 1}])
+        assert refusal.value.status == 422 and refusal.value.more["rows"][0]["row"] == 2
         client.delete("m")
         with pytest.raises(Refused, match="no model 'm'") as refusal:
             client.predict("m", {"a": 1})
         assert refusal.value.status == 404
-
-
-def test_rows_that_cannot_be_used_are_named(tmp_path):
-    with background(tmp_path) as address, giftrl.Client(address) as client:
-        client.create("m", **QUICK)
-        with pytest.raises(Refused) as refusal:
-            client.learn("m", [{"label": 1, "a": 1}, {"label": 7, "a": 1}])
-        assert refusal.value.status == 422 and refusal.value.more["rows"][0]["row"] == 2
 
 
 def test_nobody_there_is_an_error_after_the_retries():

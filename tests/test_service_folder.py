@@ -2,17 +2,15 @@
 
 import logging
 import sqlite3
-import time
 
 import pytest
 
 from giftrl import system
 from giftrl.errors import Refused
 from giftrl.service.folder import Folder
-from giftrl.service.follow import Follower
 from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits
-from tests.serving import QUICK, rows, serving
+from tests.serving import QUICK, following, rows, serving, until
 
 pytestmark = pytest.mark.plain
 
@@ -76,22 +74,11 @@ def test_a_model_file_that_is_broken_is_in_the_log(tmp_path, caplog):
 def test_a_follower_goes_on_once_its_model_can_be_opened(tmp_path):
     junk(tmp_path / "models" / "m" / "log.db")
     (tmp_path / "rows.json").write_bytes(b"".join(rows(20)))
-    folder = Folder(tmp_path / "models", Limits())
-    follower = Follower(folder, "m", str(tmp_path / "rows.json"))
-    follower.start()
-    try:
-        time.sleep(0.3)
-        assert follower.is_alive()
+    with following(tmp_path / "models", tmp_path / "rows.json") as folder:
+        until(lambda: folder.followed["m"].problem is not None)
         folder.delete("m")
         folder.create("m", QUICK)
-        end = time.monotonic() + 60
-        while folder.get("m").model.examples < 20 and time.monotonic() < end:
-            time.sleep(0.05)
-        assert folder.get("m").model.examples == 20
-    finally:
-        follower.end()
-        follower.join(60)
-        folder.close()
+        until(lambda: folder.get("m").model.examples == 20)
 
 
 def test_the_models_that_were_not_used_for_longest_are_closed(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from giftrl.service.follow import Follower, followable, parse_follow
 from giftrl.service.request_limits import Limits
 from giftrl.service.writer import Writer
 from tests.commands import GIFTRL, environment
-from tests.serving import QUICK, process, quick_settings, rows, serving, trained, until
+from tests.serving import QUICK, following, process, quick_settings, rows, serving, trained, until
 
 pytestmark = pytest.mark.plain
 
@@ -97,7 +97,7 @@ def followed(tmp_path):
     """A file that grows; how to look at it once, as a follower that begins anew or goes on; and the model."""
     folder = Folder(tmp_path / "models", Limits())
     folder.create("m", QUICK)
-    log = tmp_path / "log.json"
+    log = tmp_path / "log"
     followers = [Follower(folder, "m", str(log))]
 
     def look(anew=False):
@@ -219,21 +219,39 @@ def test_a_line_of_the_longest_length_is_learnt(followed, monkeypatch):
     assert look() == 1
 
 
-def test_standard_input_without_the_end_of_a_line_takes_little_memory(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("giftrl.service.follow.MAX_LINE", 3 << 20)
-    folder = Folder(tmp_path / "models", Limits())
+@pytest.fixture
+def piped(tmp_path, monkeypatch):
+    """What a follower of standard input learns of some bytes: the folder, and the sizes of the pieces."""
+    folder, held = Folder(tmp_path / "models", Limits()), []
     folder.create("m", QUICK)
+
+    def learn(data):
+        (tmp_path / "input").write_bytes(data)
+        with (tmp_path / "input").open() as file:
+            monkeypatch.setattr("sys.stdin", file)
+            follower = Follower(folder, "m", "-")
+            learn = follower._learn
+            monkeypatch.setattr(follower, "_learn", lambda data, *more: held.append(len(data)) or learn(data, *more))
+            follower.run()
+        return folder, held
+
+    yield learn
+    folder.close()
+
+
+def test_standard_input_without_the_end_of_a_line_takes_little_memory(piped, monkeypatch, caplog):
+    monkeypatch.setattr("giftrl.service.follow.MAX_LINE", 3 << 20)
     lines = rows(20)
-    (tmp_path / "input").write_bytes(b"".join(lines[:10]) + (9 << 20) * b"x" + b"\n" + b"".join(lines[10:]))
-    with (tmp_path / "input").open() as file:
-        monkeypatch.setattr("sys.stdin", file)
-        follower, held = Follower(folder, "m", "-"), []
-        learn = follower._learn
-        monkeypatch.setattr(follower, "_learn", lambda data, *more: held.append(len(data)) or learn(data, *more))
-        follower.run()
+    folder, held = piped(b"".join(lines[:10]) + (9 << 20) * b"x" + b"\n" + b"".join(lines[10:]))
     assert folder.get("m").model.examples == 20 and max(held) < 2 << 20
     assert sum("longer than" in record.message for record in caplog.records) == 1
-    folder.close()
+
+
+def test_standard_input_of_no_known_format_is_said(piped):
+    folder, _ = piped(b"no known format\n")
+    followed = folder.followed["m"]
+    assert followed.errors == 1 and "format" in followed.problem
+    assert "format" in folder.get("m").stats.rejected[-1]["problem"]
 
 
 def test_a_file_that_is_cut_off_within_a_long_line_is_read_anew(followed):
@@ -287,20 +305,12 @@ def test_one_file_that_cannot_be_opened_does_not_stop_a_folder(tmp_path, monkeyp
         return opens(path, *args, **options)
 
     monkeypatch.setattr(Path, "open", refused)
-    folder = Folder(tmp_path / "models", Limits())
-    folder.create("m", QUICK)
-    follower = Follower(folder, "m", str(arriving))
-    follower.start()
-    try:
+    with following(tmp_path / "models", arriving, QUICK) as folder:
         until(lambda: folder.get("m").model.examples == 7)
         assert folder.followed["m"].errors > 0 and "Permission" in folder.followed["m"].problem
         monkeypatch.setattr(Path, "open", opens)
         until(lambda: folder.get("m").model.examples == 12)
         until(lambda: folder.followed["m"].problem is None)
-    finally:
-        follower.end()
-        follower.join()
-        folder.close()
 
 
 def test_standard_input_that_is_closed_is_refused_or_noted(tmp_path, monkeypatch):
@@ -332,74 +342,44 @@ def test_a_file_that_shows_no_format_yet_may_be_followed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", STRANGE)
-@pytest.mark.parametrize("folder", [False, True])
-def test_what_cannot_be_followed_is_said_and_not_passed_over(name, folder, tmp_path):
-    source = tmp_path / "inbox" if folder else tmp_path / name
-    strange = source / name if folder else source
+@pytest.mark.parametrize("inbox", [False, True])
+def test_what_cannot_be_followed_is_said_and_not_passed_over(name, inbox, tmp_path):
+    source = tmp_path / "inbox" if inbox else tmp_path / name
+    strange = source / name if inbox else source
     (tmp_path / "inbox").mkdir()
-    served = process(tmp_path / "models", "--follow", f"m={source}")
-    with served as (_, address), httpx.Client(base_url=address, timeout=60) as client:
-        client.delete("/models/m?confirm=m")
-        client.put("/models/m", json=QUICK).raise_for_status()
+    with following(tmp_path / "models", source, QUICK) as folder:
         strange.write_bytes(STRANGE[name])
-        until(lambda: 'giftrl_follow_failing{model="m"} 1' in client.get("/metrics").text)
-        followed = client.get("/models/m").json()["followed"]
-        assert followed["errors"] > 0 and name in followed["problem"]
-        if folder:
+        followed = folder.followed["m"]
+        until(lambda: followed.problem is not None)
+        assert followed.errors > 0 and name in followed.problem
+        if inbox:
             (source / "z.json").write_bytes(b"".join(rows(5)))
-            until(lambda: client.get("/models/m").json()["examples"] == 5)
+            until(lambda: folder.get("m").model.examples == 5)
         mended = b"".join(rows(7, seed=1))
         strange.unlink()
-        (strange.parent / "mended.json" if folder else strange).write_bytes(mended if name != "rows.parquet" else b"")
-        until(lambda: client.get("/models/m").json()["followed"]["problem"] is None)
+        (strange.parent / "mended.json" if inbox else strange).write_bytes(mended if name != "rows.parquet" else b"")
+        until(lambda: followed.problem is None)
 
 
 def test_rows_that_a_model_refuses_as_a_whole_are_learnt_once_it_takes_them(tmp_path):
     """Without settings, no loss can be chosen for so many labels; with them, it can."""
-    lines = b"".join(b'{"label": "t%d", "a": 1}\n' % k for k in range(120))
-    log, folder = tmp_path / "log.json", Folder(tmp_path / "models", Limits())
-    log.write_bytes(lines)
-    follower = Follower(folder, "m", str(log))
-    follower.start()
-    try:
+    log = tmp_path / "log.json"
+    log.write_bytes(b"".join(b'{"label": "t%d", "a": 1}\n' % k for k in range(120)))
+    with following(tmp_path / "models", log) as folder:
         until(lambda: folder.followed["m"].problem is not None)
         assert "labels" in folder.followed["m"].problem
         folder.delete("m")
         folder.create("m", {"labels": [f"t{k}" for k in range(120)], "bits": 4, "beta": 1.0})
         until(lambda: folder.get("m").model.examples == 120)
         until(lambda: folder.followed["m"].problem is None)
-    finally:
-        follower.end()
-        follower.join()
-        folder.close()
 
 
-def test_comments_and_empty_lines_are_no_failure_and_show_no_format(tmp_path):
-    log, folder = tmp_path / "log", Folder(tmp_path / "models", Limits())
-    folder.create("m", QUICK)
-    follower = Follower(folder, "m", str(log))
+def test_comments_and_empty_lines_are_no_failure_and_show_no_format(followed):
+    log, look = followed
     for more, examples in ((b"\n# rows\n", 0), (b"1 3:0.5\n", 1), (b"# more\n", 1), (b"0 3:0.25\n", 2)):
         with log.open("ab") as file:
             file.write(more)
-        while any(follower._read(path) for path in follower._files()):
-            pass
-        assert folder.get("m").model.examples == examples and folder.followed["m"].errors == 0
-    follower._release()
-    folder.close()
-
-
-def test_standard_input_of_no_known_format_is_said(tmp_path, monkeypatch):
-    folder = Folder(tmp_path / "models", Limits())
-    folder.create("m", QUICK)
-    (tmp_path / "input").write_bytes(b"no known format\n")
-    with (tmp_path / "input").open() as file:
-        monkeypatch.setattr("sys.stdin", file)
-        follower = Follower(folder, "m", "-")
-        follower.run()
-    followed = folder.followed["m"]
-    assert followed.errors == 1 and "format" in followed.problem
-    assert "format" in folder.get("m").stats.rejected[-1]["problem"]
-    folder.close()
+        assert look() == examples and look.folder.followed["m"].errors == 0
 
 
 def test_a_source_that_is_given_twice_is_refused_by_name(tmp_path, monkeypatch):

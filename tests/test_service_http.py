@@ -158,6 +158,8 @@ def test_the_token_for_reading_changes_nothing(request_, tmp_path):
         for name in ("m", "predict"):
             folder.create(name, QUICK)
         method, path = request_.split()
+        learn = {"Authorization": f"Bearer {tokens.learn}"}
+        assert client.put("/models/m", json=QUICK, headers=learn).status_code == 200
         read = {"Authorization": f"Bearer {tokens.read}"}
         assert client.request(method, path, headers=read, content=b'{"a": 1}').status_code == 403
         assert client.post("/models/predict/predict", headers=read, content=b'{"a": 1}').status_code == 200
@@ -172,24 +174,6 @@ def test_pages_of_other_sites_are_refused(tmp_path):
         assert client.put("/models/m", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 201
 
 
-def test_tokens_for_learning_and_reading(tmp_path):
-    tokens = Tokens("learn-0123456789", "read-0123456789a")
-    with serving(tmp_path / "models", tokens=tokens) as (client, _):
-        learn, read, none = ({"Authorization": f"Bearer {each}"} for each in (*tokens, "wrong"))
-        assert client.put("/models/m", json=QUICK, headers=learn).status_code == 201
-        for headers, statuses in ((learn, (200, 200, 200, 200)), (read, (403, 200, 403, 200)), (none, (401,) * 4)):
-            found = (
-                client.post("/models/m/learn", content=rows(1)[0], headers=headers).status_code,
-                client.post("/models/m/predict", json={"a": 1}, headers=headers).status_code,
-                client.post("/models/m/predict?remember=1", json={"a": 1}, headers=headers).status_code,
-                client.get("/models/m", headers=headers).status_code,
-            )
-            assert found == statuses
-        assert client.get("/models/m").status_code == 401
-        assert client.get("/healthz").status_code == 200
-        assert client.delete("/models/m?confirm=m", headers=read).status_code == 403
-
-
 @pytest.mark.parametrize(
     "name", ["..", "a%2f..%2fb", "%2e%2e", "%2fetc", "a%00b", ".hidden", "x" * 65, "con", "ä", "a."]
 )
@@ -199,19 +183,12 @@ def test_names_cannot_leave_the_folder(name, tmp_path):
     assert sorted(each.name for each in tmp_path.rglob("*")) in (["models"], [".lock", "models"])
 
 
-def test_limits_of_size_count_and_time(tmp_path):
-    with serving(tmp_path / "models", body=2000, rows=5, seconds=0.3) as (client, _):
+def test_limits_of_size_and_count(tmp_path):
+    with serving(tmp_path / "models", body=2000, rows=5) as (client, _):
         client.put("/models/m", json=QUICK)
         assert client.post("/models/m/learn", content=b"x" * 2001).status_code == 413
         assert client.post("/models/m/learn", content=iter([b"x" * 1500, b"x" * 1500])).status_code == 413
         assert client.post("/models/m/learn", content=b'{"label": 1}\n' * 6).status_code == 413
-
-        def slowly():
-            yield b'{"label"'
-            time.sleep(1.0)
-            yield b": 1}"
-
-        assert client.post("/models/m/learn", content=slowly()).status_code == 408
         assert client.get("/models/m").json()["examples"] == 0
 
 

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from giftrl.service.writer import Clock
-from tests.serving import QUICK, process, rows, serving
+from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain
 
@@ -99,21 +98,3 @@ def test_an_answer_to_head_and_an_answer_without_a_body_are_sent(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         assert client.head("/healthz").status_code == 200
         assert client.get("/models/none").status_code == 404
-
-
-def test_a_clock_that_was_set_back_before_a_start_keeps_keys_and_predictions(tmp_path):
-    wall = [1_000_000.0]
-    for start in (1_000_000.0, 10.0):
-        wall[0] = start
-        with serving(tmp_path / "m", Clock(wall=lambda: wall[0]), remember=1e6) as (client, _):
-            client.put("/models/m", json=QUICK)
-            said = client.post("/models/m/learn", content=rows(1)[0], headers={"Idempotency-Key": "one"})
-            assert said.json()["examples"] == 1
-
-
-def test_slow_heads_in_the_real_command(tmp_path):
-    with process(tmp_path / "models", "--seconds", 0.5) as (_, address):
-        port = int(address.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
-            wire.sendall(b"GET / HT")
-            assert said_by(wire).startswith(b"HTTP/1.1 408 ")

@@ -56,7 +56,10 @@ class Folder:
 
     def __init__(self, path: Path, limits: Limits, clock: Clock | None = None) -> None:
         self.path, self.limits, self.clock = path, limits, clock or Clock()
-        make_folder(path)
+        new = [each for each in (path, *path.parents) if not each.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        for each in reversed(new):
+            system.sync_folder(each.parent)
         self._lock_file = lock_folder(path)
         for leftover in path.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -79,26 +82,24 @@ class Folder:
 
     def get(self, name: str) -> Writer:
         """Return a model, which is opened if it is closed; that may take a while."""
-        require_name(name)
-        writer = self.writers.get(name)
-        if writer is None:
-            with self._exclusive(name):
-                writer = self.writers.get(name)
-                if writer is None:
-                    if self.closed:
-                        raise Refused(503, "the service is ending", "try again later", retry_after=5)
-                    self._require_model(name, f"create it with PUT /models/{name}")
-                    with readable_files(name):
-                        writer = Writer(self.path / name, self.limits, self.clock)
-                    writer.start()
-                    self.writers[name] = writer
+        with self._exclusive(name):
+            closed = name not in self.writers
+            if closed:
+                if self.closed:
+                    raise Refused(503, "the service is ending", "try again later", retry_after=5)
+                self._require_model(name, f"create it with PUT /models/{name}")
+                with readable_files(name):
+                    writer = Writer(self.path / name, self.limits, self.clock)
+                writer.start()
+                self.writers[name] = writer
+            writer = self.writers[name]
+            writer.used = time.monotonic()
+        if closed:
             self._make_room(name)
-        writer.used = time.monotonic()
         return writer
 
     def create(self, name: str, given: Any) -> bool:
         """Create a model; return False if there is one of this name and with these settings already."""
-        require_name(name)
         requested = RequestedSettings.checked(given, self.limits.bits)
         with self._exclusive(name):
             if self.has(name):
@@ -126,13 +127,11 @@ class Folder:
         return settings
 
     def _settings(self, name: str) -> Any:
-        path = self.path / name / LOG_NAME
-        with readable_files(name), contextlib.closing(ModelStore(path, self.limits.sync)) as store:
+        with readable_files(name), contextlib.closing(ModelStore(self.path / name / LOG_NAME)) as store:
             return orjson.loads(store.fact("settings") or "{}")
 
     def delete(self, name: str) -> None:
         """Delete a model and everything it has learned."""
-        require_name(name)
         with self._exclusive(name):
             self._require_model(name, "look at GET /models")
             self._close(name)
@@ -179,14 +178,6 @@ class Folder:
             oldest = min(writers.keys() - {kept}, key=lambda name: writers[name].used)
             with self._exclusive(oldest):
                 self._close(oldest)
-
-
-def make_folder(path: Path) -> None:
-    """Create a folder, and sync its name and those of new folders above it."""
-    new = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for each in reversed(new):
-        system.sync_folder(each.parent)
 
 
 def lock_folder(path: Path) -> int | None:

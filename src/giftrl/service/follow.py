@@ -59,8 +59,7 @@ def parse_follow(given: str) -> tuple[str, str]:
     try:
         require_name(name)
     except Refused:
-        rule = "has no name for its model"
-        raise InvalidInput("follow", given, rule, "write --follow NAME=SOURCE") from None
+        raise InvalidInput("follow", given, "has no name for its model", "write --follow NAME=SOURCE") from None
     return name, source
 
 
@@ -177,14 +176,6 @@ def whole_lines(file: FileIO, offset: int, most: int) -> bytes:
     return data if len(lines) <= PIECE_LINES else data[: len(data) - len(lines[-1])]
 
 
-def is_replaced(file: FileIO, path: Path) -> bool:
-    """Return True if a path leads to another file than the open one."""
-    try:
-        return not os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:  # renamed, and the next one does not exist yet
-        return False
-
-
 class Follower(threading.Thread):
     """A thread that teaches a model, created if missing, all that a file, a folder or standard input ("-") brings."""
 
@@ -281,7 +272,10 @@ class Follower(threading.Thread):
             self._positions = {name: FilePosition(*position) for name, position in recorded.items()}
             self._deletions = deletions
         if self._held is not None:
-            replaced = is_replaced(self._held, path)  # before reading: later rows belong to the new file
+            replaced = False
+            with contextlib.suppress(FileNotFoundError):  # a renamed file may have no successor yet
+                # Before reading, as later rows belong to the new file.
+                replaced = not os.path.samestat(os.fstat(self._held.fileno()), path.stat())
             if self._learn_more(self._held, path):
                 return True
             if not replaced:

@@ -36,7 +36,6 @@ from giftrl.service.http import Service
 from giftrl.service.online_model import OnlineModel
 from giftrl.service.request_limits import Limits, Tokens
 from giftrl.service.requested_settings import RequestedSettings
-from giftrl.service.writer import Clock
 
 log = logging.getLogger("giftrl.service")
 
@@ -259,9 +258,7 @@ def serve(
 
 
 @contextlib.contextmanager
-def background(
-    path: Path, limits: Limits | None = None, tokens: Tokens | None = None, clock: Clock | None = None
-) -> Iterator[str]:
+def background(path: Path, limits: Limits | None = None, tokens: Tokens | None = None) -> Iterator[str]:
     """Serve a folder in a thread of this process, at any free port; the address.
 
     >>> import tempfile, urllib.request
@@ -269,5 +266,5 @@ def background(
     ...     urllib.request.urlopen(f"{address}/healthz").read()
     b'{"status":"ok"}'
     """
-    with listening("127.0.0.1", 0) as at, running(Folder(path, limits or Limits(), clock), at, tokens):
+    with listening("127.0.0.1", 0) as at, running(Folder(path, limits or Limits()), at, tokens):
         yield f"http://127.0.0.1:{at.getsockname()[1]}"

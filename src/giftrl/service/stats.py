@@ -30,13 +30,7 @@ BIN_ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 
 class ModelStats:
-    """Counts and recent events of one model, updated by its writer and read by anyone.
-
-    >>> stats = ModelStats()
-    >>> stats.learned([Answer([1.0], [], 1)])
-    >>> stats.rows
-    1
-    """
+    """Counts and recent events of one model, updated by its writer and read by anyone."""
 
     def __init__(self) -> None:
         self.rows = self.commits = 0
@@ -46,7 +40,7 @@ class ModelStats:
         self.durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_DURATIONS))
 
     def learned(self, answers: list[Answer]) -> None:
-        """Counts and recent events of one model, updated by its writer and read by anyone."""
+        """Add rows that were learned."""
         for answer in answers:
             self.rows += len(answer.predictions) - len(answer.rejected)
             if answer.rejected:
@@ -110,26 +104,17 @@ MODEL_METRICS: dict[str, tuple[str, str, Callable[["Writer"], float | None]]] = 
 
 
 class RequestStats:
-    """Counts and durations of requests.
-
-    >>> stats = RequestStats()
-    >>> stats.add("predict", 200, 0.004)
-    >>> stats.samples()[0]
-    ['giftrl_requests_total{endpoint="predict",status="200"} 1']
-    """
+    """Counts and durations of requests."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, int]] = Counter()
-        self._bins: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
+        self._bins: dict[str, list[int]] = defaultdict(lambda: [0] * (len(BIN_ENDS) + 1))
+        self._sums: dict[str, float] = defaultdict(float)
 
     def add(self, endpoint: str, status: int, seconds: float) -> None:
-        """Counts and durations of requests."""
+        """Add a request that was answered."""
         self._counts[endpoint, status] += 1
-        bins = self._bins.get(endpoint)
-        if bins is None:
-            bins, self._sums[endpoint] = self._bins.setdefault(endpoint, [0] * (len(BIN_ENDS) + 1)), 0.0
-        bins[bisect_left(BIN_ENDS, seconds)] += 1
+        self._bins[endpoint][bisect_left(BIN_ENDS, seconds)] += 1
         self._sums[endpoint] += seconds
 
     def samples(self) -> tuple[list[str], list[str]]:
