@@ -27,7 +27,7 @@ from giftrl.streams.tables.csv_fallback import (  # fmt: skip
     why_unreadable,
     why_unusable,
 )
-from giftrl.streams.tables.table_rows import Column, TableRows, infer_column
+from giftrl.streams.tables.table_rows import Column, TableRows, as_texts, infer_column
 
 # Blocks of CSV as columns of numbers and text, read by PyArrow, or by Python's ``csv`` if quotes are out of place.
 
@@ -225,8 +225,9 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
         except pa.ArrowInvalid:
             texts = texts.dictionary_encode()
     words = pc.ascii_trim(texts.dictionary, " \t")
-    words = pc.if_else(pc.is_in(words, pa.array(["", *missing], words.type)), None, words)
-    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER_PATTERN})$"), words, "nan")
+    none, nan = pa.nulls(1, words.type)[0], as_texts(["nan"]).cast(words.type)[0]
+    words = pc.if_else(pc.is_in(words, as_texts(["", *missing]).cast(words.type)), none, words)
+    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER_PATTERN})$"), words, nan)
     return words.cast(pa.float64()).take(texts.indices), texts
 
 
