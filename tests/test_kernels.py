@@ -11,13 +11,12 @@ import scipy.sparse as sp
 from giftrl import Learner, losses, regularizers, schedules, updates
 from giftrl.errors import Incompatible, InvalidInput, Overflowed, UnknownName
 from giftrl.kernels import LinearLearner, LinearLearners, scalar_round
+from giftrl.kernels.part_codes import AnySchedule, AnyUpdate, encode_schedule, encode_update
 from giftrl.ops import brings
 from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
-from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
-from giftrl.updates.update_codes import AnyUpdate, encode_update
 from tests.members import DIMENSION, members
 from tests.streams import play, stream
 

@@ -15,13 +15,12 @@ from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.base import LabeledRows, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
 from giftrl.kernels.loop_row_copy import THETA, columns
+from giftrl.kernels.part_codes import encode_schedule, encode_update
 from giftrl.kernels.scalar_round import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME, Parts
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.schedules.contract import lam
-from giftrl.schedules.schedule_codes import encode_schedule
 from giftrl.system import zeros
-from giftrl.updates.update_codes import encode_update
 
 Array = NDArray[np.float64]
 

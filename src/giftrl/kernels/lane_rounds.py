@@ -11,6 +11,7 @@ from typing import Any
 from giftrl.compiled.lanes import load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import lanes
+from giftrl.kernels.part_codes import of_model
 from giftrl.kernels.scalar_round import (
     CONJUGATE,
     LAM,
@@ -25,8 +26,7 @@ from giftrl.kernels.scalar_round import (
 from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land, slope, value
-from giftrl.schedules.contract import evidence, known_ahead
-from giftrl.schedules.schedule_codes import lams, of_model
+from giftrl.schedules.contract import evidence, known_ahead, lam
 from giftrl.updates.contract import minimises, pick
 
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
@@ -132,8 +132,7 @@ def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
     """lambda_{t+1}; a schedule that is not known ahead includes the evidence of this round."""
     part = 0.0 if known_ahead(schedule) else 1.0
     for m in range(count):
-        w[_WORK, m] = state[TOTAL, m] + part * w[EVIDENCE, m]
-    lams(schedule, t + 1, w[_WORK, :count], w[NEXT, :count])
+        w[NEXT, m] = lam(of_model(schedule, m), t + 1, state[TOTAL, m] + part * w[EVIDENCE, m])
 
 
 @formula(fast=True)

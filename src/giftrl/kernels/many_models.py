@@ -19,11 +19,10 @@ from giftrl.kernels.loop_coordinate import learn_coordinate
 from giftrl.kernels.loop_row_copy import columns
 from giftrl.kernels.loop_uniform import learn_uniform
 from giftrl.kernels.one_model import learn_one_model, predict_one_model
+from giftrl.kernels.part_codes import AnySchedule, Schedules, encode_schedule, encode_update
 from giftrl.kernels.scalar_round import LAM, LOSS, Parts
 from giftrl.regularizers.contract import l1_strength
-from giftrl.schedules.schedule_codes import AnySchedule, Schedules, encode_schedule
 from giftrl.system import zeros
-from giftrl.updates.update_codes import encode_update
 
 #: With features below this number and strengths above its inverse, float32 can hold s_j/L_j: it is at most 1e16, and
 #: numbers that float32 rounds to 0 move a prediction by less than 1e-13.

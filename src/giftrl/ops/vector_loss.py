@@ -25,22 +25,9 @@ import numpy as np
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
-from giftrl.ops.loss import infimum, smoothness, value
-
-__all__ = [
-    "conjugate",
-    "curvature",
-    "curvatures",
-    "flow",
-    "infimum",
-    "mass_moved",
-    "multiclass",
-    "objective",
-    "prox",
-    "slope",
-    "smoothness",
-    "value",
-]
+from giftrl.ops.loss import infimum as infimum
+from giftrl.ops.loss import smoothness as smoothness
+from giftrl.ops.loss import value as value
 
 
 @operation
