@@ -1,13 +1,12 @@
 """Slow, obvious twins of the parsers of numbers, LIBSVM text and VW text; and a campaign that compares them.
 
-    python -m tests.fuzz_parsers [count] [--seed SEED] [--hypothesis SHARE] [--atheris SHARE]
+    python -m tests.fuzz_parsers [count] [--seed SEED] [--hypothesis SHARE]
 
-The inputs come from Hypothesis, from seeded random mutation, and from atheris where it is installed, which is guided by
-the branches that the twins take. Prints what was run, or the first input on which a parser and its twin differ.
+The inputs come from Hypothesis and from seeded random mutation. Prints what was run, or the first input on which a
+parser and its twin differ.
 """
 
 import argparse
-import importlib.util
 import math
 import random
 import re
@@ -148,14 +147,14 @@ def same(a: float, b: float) -> bool:
     return struct.pack("d", a) == struct.pack("d", b) or (math.isnan(a) and math.isnan(b))
 
 
-def check_number(text: bytes, compiled: bool = True) -> None:
-    found = read_number(text, compiled=compiled)
+def check_number(data: bytes, compiled: bool = True) -> None:
+    found = read_number(data, compiled=compiled)
     try:
-        expected = twin_number(text)
+        expected = twin_number(data)
     except Bad:
-        assert found is None, (text, found)
+        assert found is None, (data, found)
     else:
-        assert found is not None and same(found, expected), (text, found, expected)
+        assert found is not None and same(found, expected), (data, found, expected)
 
 
 def check_batch(
@@ -214,12 +213,6 @@ def check_vw(data: bytes, compiled: bool = True) -> None:
 CHECKS = (check_number, check_libsvm, check_vw)
 
 
-def check(data: bytes) -> None:
-    """One input for all: its first byte says for which parser it is."""
-    if data:
-        CHECKS[data[0] % len(CHECKS)](data[1:])
-
-
 # ------------------------------------------------------------------------------------------------------------- inputs
 
 SEEDS: dict[Callable[..., None], list[bytes]] = {
@@ -275,19 +268,10 @@ def pieces(target: Callable[..., None]) -> st.SearchStrategy[bytes]:
 # ----------------------------------------------------------------------------------------------------------- campaign
 
 
-def run_hypothesis(count: int) -> None:
-    for target in CHECKS:
-        each = settings(
-            max_examples=max(1, count // len(CHECKS)),
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        each(given(pieces(target))(_one_argument(target)))()
-
-
-def _one_argument(target: Callable[..., None]) -> Callable[[bytes], None]:
-    return lambda data: target(data)
+def search(target: Callable[..., None], count: int) -> None:
+    """Inputs from Hypothesis for one parser."""
+    each = settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    each(given(pieces(target))(lambda data: target(data)))()
 
 
 def run_random(count: int, seed: int, together: int = 25) -> None:
@@ -310,43 +294,22 @@ def run_random(count: int, seed: int, together: int = 25) -> None:
                     raise
 
 
-def run_atheris(count: int, seed: int) -> None:
-    """Does not return."""
-    import tempfile
-    from pathlib import Path
-
-    import atheris
-
-    with tempfile.TemporaryDirectory() as corpus:
-        for kind, target in enumerate(CHECKS):
-            for k, data in enumerate(SEEDS[target]):
-                (Path(corpus) / f"{kind}-{k}").write_bytes(bytes([kind]) + data)
-        for twin in (twin_number, twin_libsvm, twin_vw, twin_text, add):
-            globals()[twin.__name__] = atheris.instrument_func(twin)
-        options = [f"-runs={count}", f"-seed={seed}", "-max_len=512", "-verbosity=0", "-print_final_stats=1", corpus]
-        atheris.Setup([sys.argv[0], *options], check)
-        atheris.Fuzz()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the parsers with their twins.")
     parser.add_argument("count", nargs="?", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hypothesis", type=float, default=0.05, metavar="SHARE")
-    parser.add_argument("--atheris", type=float, default=0.1, metavar="SHARE")
     options = parser.parse_args()
-    guided = int(options.count * options.atheris) if importlib.util.find_spec("atheris") else 0
     searched = int(options.count * options.hypothesis)
-    mutations = options.count - guided - searched
+    mutations = options.count - searched
     for name, count, run in [
-        ("Hypothesis", searched, lambda: run_hypothesis(searched)),
+        ("Hypothesis", searched, lambda: [search(target, max(1, searched // len(CHECKS))) for target in CHECKS]),
         ("random mutation", mutations, lambda: run_random(mutations, options.seed)),
-        ("atheris", guided, lambda: run_atheris(guided, options.seed)),
     ]:
         began = time.monotonic()
         print(f"{count} inputs from {name} ...", flush=True)
         if count:
-            run()  # does not return from atheris, which ends the process
+            run()
         print(f"... no difference, in {time.monotonic() - began:.0f} s", flush=True)
 
 

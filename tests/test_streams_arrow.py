@@ -1,5 +1,6 @@
 """Parquet and Arrow: rows agree with those that PyArrow sees; what was converted comes back."""
 
+import gzip
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter, RecordBatches
+from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter
 from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows
 
@@ -155,9 +156,8 @@ def test_bad_arrow_rows_are_shown(tmp_path):
     table = pa.table({"a": [1.0, math.nan], "s": ["x", "y"], "label": [1.0, 1.0]})
     _, bad, [batch] = read_arrow(write(table, tmp_path / "t.parquet", "parquet"), "parquet")
     assert bad == [(2, 1)]
-    assert str(batch.rejected[0]).endswith(
-        ":2:1: a value that is not finite in the column 'a', expected a finite number"
-    )
+    said = ":2:1: a value that is not finite in the column 'a', expected a finite number"
+    assert str(batch.rejected[0]).endswith(said)
     assert json.loads(batch.rejected[0].raw)["s"] == "y"
 
 
@@ -214,8 +214,6 @@ def test_a_list_that_is_too_long_and_a_time_zone_that_nobody_knows_are_refused(t
 
 
 def test_arrow_through_pipes_and_compression(tmp_path):
-    import gzip
-
     table = pa.table({"a": [1.0, 2.0], "label": [1.0, -1.0]})
     for kind in ("file", "stream", "parquet"):
         source = write(table, tmp_path / "t", kind)
@@ -325,12 +323,3 @@ def test_a_converted_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkey
         writer.write(LibsvmText(features).parse(LIBSVM[0], "x", Position()))
     assert seen == [False, True]  # the file, and then its folder
     assert [each.name for each in tmp_path.iterdir()] == ["rows.arrow"]
-
-
-def test_record_batches_report_how_far_they_are(tmp_path):
-    source = write(pa.table({"a": np.arange(10.0)}), tmp_path / "t", "parquet", 2)
-    with Stream(source) as stream:
-        found = RecordBatches(stream, "parquet")
-        for _ in found.pieces(0, None, ()):
-            pass
-        assert found.fraction == 1.0

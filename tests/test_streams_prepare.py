@@ -1,7 +1,6 @@
 """Preparation: lengths, the constant, and sums of equal features."""
 
 import math
-from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -117,12 +116,3 @@ def test_overflow_is_found_by_row():
     batch = make([{1: 1e308, 2: 1e308}, {1: math.inf}, {}, {3: -math.inf, 4: math.nan}, {1: 0.0}])
     assert overflowed(batch.data, batch.indptr).tolist() == [1, 3]
     assert overflowed(make([]).data, make([]).indptr).tolist() == []
-
-
-def test_a_batch_stays_as_it_is():
-    batch = make([{1: 1.0, 2: 2.0}, {}, {7: 3.0}])
-    other = replace(batch, source="y")
-    assert other.source == "y" and other.data is batch.data and len(other) == len(batch) == 3
-    assert batch.source != "y" and batch.nonzeros == 3
-    with pytest.raises(FrozenInstanceError):
-        batch.source = "z"

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput
-from giftrl.streams import line_blocks as lines_module
 from giftrl.streams.batch import Position
 from giftrl.streams.line_blocks import LineBlocks
 from giftrl.streams.source import Source, Stream, codec_of, find_sources
@@ -34,7 +34,13 @@ PACK = {
     "xz": lzma.compress,
     "bz2": bz2.compress,
 }
-packings = pytest.mark.parametrize("packing", PACK)
+DECODERS = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "zstd": zstd.ZstdDecompressor,
+    "xz": lzma.LZMADecompressor,
+    "bz2": bz2.BZ2Decompressor,
+}
+packed_by = pytest.mark.parametrize("packing", DECODERS)
 
 
 def save(folder: Path, data: bytes, name: str = "data") -> Source:
@@ -86,19 +92,14 @@ plain = (
 
 @given(data=plain.filter(bool), packing=st.sampled_from(sorted(PACK)), size=st.integers(1, 64))
 def test_lines_are_those_of_the_file(tmp_path_factory, data, packing, size):
-    source = save(tmp_path_factory.getbasetemp(), PACK[packing](data))
-    found = []
+    packed = PACK[packing](data)
+    source = save(tmp_path_factory.getbasetemp(), packed)
     with Stream(source) as stream:
         assert stream.compression == (None if packing == "plain" else packing)
-        for block in LineBlocks(stream, Position(), size):
-            assert block.start.offset == sum(map(len, found))
-            assert block.start.line == len(found) + 1
-            pieces = split(block.data.tobytes())
-            assert pieces
-            found.extend(pieces)
-            assert block.end == Position(0, sum(map(len, found)), len(found) + 1)
-        assert stream.consumed == len(PACK[packing](data)) == stream.total
-    assert found == split(data)
+        found = [block.data.tobytes() for block in LineBlocks(stream, Position(), size)]
+        assert all(found) and stream.consumed == len(packed) == stream.total
+    assert b"".join(found) == data
+    assert [line for _, line in read(source, size=size)] == split(data)
 
 
 @given(data=plain.filter(bool), packing=st.sampled_from(sorted(PACK)), where=st.randoms(use_true_random=False))
@@ -132,21 +133,17 @@ def test_lines_given_back_come_again(tmp_path_factory, data, backs, size):
     assert found == split(data)
 
 
-@packings
+@packed_by
 def test_members_and_padding_are_one_file(tmp_path, packing):
-    data = PACK[packing](b"one\n") + PACK[packing](b"") + PACK[packing](b"two\n")
-    if packing != "plain":
-        data += bytes(512)
+    # A frame that zstd skips is no data.
+    skipped = b"\x5a\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" if packing == "zstd" else PACK[packing](b"")
+    data = skipped + PACK[packing](b"one\n") + skipped + PACK[packing](b"two\n") + bytes(512)
     assert [line for _, line in read(save(tmp_path, data))] == [b"one\n", b"two\n"]
+    with pytest.raises(BadSource, match=f":2:1: the {packing} data is followed by something else"):
+        read(save(tmp_path, PACK[packing](b"one\n") + b"garbage"))
 
 
-def test_zstd_frames_to_skip(tmp_path):
-    skipped = b"\x5a\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
-    data = skipped + zstd.compress(b"one\n") + skipped + zstd.compress(b"two\n")
-    assert [line for _, line in read(save(tmp_path, data))] == [b"one\n", b"two\n"]
-
-
-@pytest.mark.parametrize("packing", [each for each in PACK if each != "plain"])
+@packed_by
 def test_broken_data_gives_its_whole_lines_first(tmp_path, packing):
     rng = random.Random(0)
     data = b"".join(b"%d %d\n" % (i, rng.getrandbits(60)) for i in range(60_000))
@@ -158,24 +155,12 @@ def test_broken_data_gives_its_whole_lines_first(tmp_path, packing):
         assert found == truth[: len(found)]
         assert problem.startswith(f"{source.name}:{len(found) + 1}:1: the {packing} data ends too early")
     # All that a decoder makes of the first half of the data is there.
-    whole = _all_of(packing, packed[: len(packed) // 2])
+    whole = DECODERS[packing]().decompress(packed[: len(packed) // 2])
     found, _ = until_broken(save(tmp_path, packed[: len(packed) // 2]))
     assert found == split(whole)[: whole.count(b"\n")]
 
 
-def _all_of(packing: str, packed: bytes) -> bytes:
-    import zlib
-
-    decoder = {
-        "gzip": lambda: zlib.decompressobj(wbits=31),
-        "zstd": zstd.ZstdDecompressor,
-        "xz": lzma.LZMADecompressor,
-        "bz2": bz2.BZ2Decompressor,
-    }[packing]()
-    return decoder.decompress(packed)
-
-
-@pytest.mark.parametrize("packing", [each for each in PACK if each != "plain"])
+@packed_by
 def test_damaged_data_is_an_error_or_has_the_same_length(tmp_path, packing):
     data = b"".join(b"line %d of many\n" % i for i in range(20_000))
     packed = PACK[packing](data)
@@ -189,13 +174,6 @@ def test_damaged_data_is_an_error_or_has_the_same_length(tmp_path, packing):
         else:
             # A frame without a checksum cannot know; gzip, xz and bz2 have one.
             assert packing == "zstd" or found == split(data)
-
-
-@pytest.mark.parametrize("packing", ["gzip", "zstd", "xz", "bz2"])
-def test_something_behind_compressed_data(tmp_path, packing):
-    source = save(tmp_path, PACK[packing](b"one\n") + b"garbage")
-    with pytest.raises(BadSource, match=f":2:1: the {packing} data is followed by something else"):
-        read(source)
 
 
 def test_a_line_that_is_too_long_is_rejected_and_skipped(tmp_path):
@@ -321,9 +299,3 @@ def test_standard_input(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo")))
     with Stream(Source("-", None)) as stream:
         assert [block.data.tobytes() for block in LineBlocks(stream, Position())] == [b"one\ntwo"]
-
-
-def test_counting_lines_in_pieces():
-    rng = random.Random(3)
-    data = bytearray(rng.randbytes(200_000))
-    assert lines_module.count_lines(lines_module.np.frombuffer(data, "u1")) == data.count(b"\n")

@@ -115,25 +115,23 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
 def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tuple[str, str] | None:
     """The problem with a field, and the expected text; None for a good one."""
     raw = field.encode("utf-8", "surrogateescape")
+    text, shown = field.strip(" \t"), _shown(raw.strip(b" "))  # PyArrow takes numbers between tabs too
     if kind in Kind.WRITTEN and not is_utf8(raw):
         return f"bytes that are not UTF-8 in the column {name!r}", "text in UTF-8"
     if kind in (Kind.CATEGORY, Kind.TEXT):
         return None
-    text = field.strip(" \t")  # PyArrow takes numbers between tabs too
     if text in ("", *missing):
         return ("no weight", EXPECTED_WEIGHT) if kind == Kind.WEIGHT else None
     if kind == Kind.DATE:
-        problem = f"{_shown(raw.strip(b' '))} in the column of dates {name!r}"
-        return None if moment(text) is not None else (problem, EXPECTED_DATE)
+        return None if moment(text) is not None else (f"{shown} in the column of dates {name!r}", EXPECTED_DATE)
     number = float(text) if re.fullmatch(NUMBER_PATTERN, text) else math.nan
     if math.isfinite(number) and (number >= 0.0 or kind != Kind.WEIGHT):
         return None
-    shown = _shown(raw.strip(b" "))
     if kind == Kind.WEIGHT:
         return f"a weight that is not one: {shown}", EXPECTED_WEIGHT
     if kind == Kind.LABEL:
-        problem = "a label too large for float64" if math.isinf(number) else "a label that is not a number"
-        return f"{problem}: {shown}", EXPECTED_NUMBER
+        wrong = "too large for float64" if math.isinf(number) else "that is not a number"
+        return f"a label {wrong}: {shown}", EXPECTED_NUMBER
     if math.isinf(number):
         return f"{shown} in the column {name!r}, too large for float64", EXPECTED_NUMBER
     codes = f"{EXPECTED_NUMBER}; if these are codes, --categorical {name} reads them as such"
