@@ -9,29 +9,8 @@ import time
 import pytest
 
 from giftrl.errors import InvalidInput
-from giftrl.streams.names.features import Dictionary, Hashing, restore
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.reader import Prefetch, Reader
-from tests.stream_rows import named_rows
-
-
-def test_a_dictionary_can_be_saved_between_batches(tmp_path):
-    path = tmp_path / "x.vw"
-    path.write_text("".join(f"1 |a f{i} g{i % 10}:2\n" for i in range(5000)))
-    features = Dictionary()
-    reader = Reader(path, features, block=4000)
-    rows, saved = [], None
-    for k, batch in enumerate(reader):
-        rows += named_rows([batch], features)
-        if k == 3:
-            saved = restore(*features.state()), batch.end, len(rows)
-    again, start, count = saved
-    more = []
-    for batch in Reader(path, again, block=4000, start=start):
-        more += named_rows([batch], again)
-    assert more == rows[count:]
-    assert again.dimension == features.dimension
-    assert [again.name(i) for i in range(again.dimension)] == [features.name(i) for i in range(features.dimension)]
-
 
 KINDS = pytest.mark.parametrize("make", [Dictionary, lambda: Hashing(16)], ids=["dictionary", "hashing"])
 

@@ -1,6 +1,5 @@
 """CSV: rows agree with those that Python's csv module sees, and bad rows are found."""
 
-import contextlib
 import csv
 import io
 import json
@@ -29,12 +28,16 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def parsed(text: bytes, features, **options):
+    table = CsvText(features, **options)
+    start = table.open(text, "x.csv", True)
+    return table, table.parse(text[start.offset :], "x.csv", start)
+
+
 def read_csv(text: bytes, columns: Columns | None = None, schema: Schema | None = None, **options):
     """Rows, and the lines and columns that were rejected."""
     features = Dictionary()
-    table = CsvText(features, columns or Columns(), schema, **options)
-    start = table.open(text, "x.csv", True)
-    batch = table.parse(text[start.offset :], "x.csv", start)
+    table, batch = parsed(text, features, columns=columns or Columns(), schema=schema, **options)
     assert table.unused == 0
     assert batch.end.offset == len(text)
     return named_rows([batch], features), [(each.line, each.column) for each in batch.rejected], batch
@@ -208,11 +211,7 @@ def test_spaces_around_fields_do_not_count_in_quotes_or_not():
 def test_rows_may_span_lines():
     text = b'y,c\n1,"a\nb"\n0,"c""\n\nd"\n1,e\n'
     rows, bad, _ = read_csv(text)
-    assert [(line, list(features)) for line, _, _, features in rows] == [
-        (2, ["c=a\nb"]),
-        (4, ['c=c"\n\nd']),
-        (7, ["c=e"]),
-    ]
+    assert [(line, *features) for line, _, _, features in rows] == [(2, "c=a\nb"), (4, 'c=c"\n\nd'), (7, "c=e")]
     assert bad == []
 
 
@@ -241,8 +240,7 @@ def test_a_column_is_of_numbers_if_nine_in_ten_are():
     few = b"y,c\n" + b"1,7\n" * 18 + b"1,x\n1,z\n"
     rows, bad, _ = read_csv(few)
     assert [line for line, _ in bad] == [20, 21] and rows[0][3] == {"c": 7.0}
-    many = b"y,c\n" + b"1,7\n" * 17 + b"1,x\n1,z\n"
-    rows, bad, _ = read_csv(many)
+    rows, bad, _ = read_csv(few.replace(b"1,7\n", b"", 1))
     assert not bad and rows[0][3] == {"c=7": 1.0}
 
 
@@ -274,16 +272,15 @@ def test_other_tables_follow_the_first():
     assert rows == [(2, None, 1.0, {"c=5": 1.0, "n": 6.0})] and not bad
     rows, _, _ = read_csv(b"1,6,7,x\n", None, Schema(("0", "1", "2", "3"), schema.kinds))
     assert rows == [(1, 1.0, 1.0, {"1": 6.0, "2=7": 1.0})]
-    with pytest.raises(BadSource, match="x.csv: has the column 'q', which the table"):
-        read_csv(b"y,n,c,q\n1,2,3,4\n", Columns(header=True), schema)
-    with pytest.raises(BadSource, match="x.csv: lacks the column 'c'"):
-        read_csv(b"y,n\n1,2\n", None, schema)
-    with pytest.raises(BadSource, match="has 2 columns and no header, where 4 are known"):
-        read_csv(b"1,2\n", Columns(header=False), schema)
-    with pytest.raises(BadSource, match="two columns of the same name"):
-        read_csv(b"y,a,a\n1,2,3\n")
-    with pytest.raises(BadSource, match="holds no row"):
-        read_csv(b"\n\n")
+    for text, header, known, message in (
+        (b"y,n,c,q\n1,2,3,4\n", True, schema, "x.csv: has the column 'q', which the table"),
+        (b"y,n\n1,2\n", None, schema, "x.csv: lacks the column 'c'"),
+        (b"1,2\n", False, schema, "has 2 columns and no header, where 4 are known"),
+        (b"y,a,a\n1,2,3\n", None, None, "two columns of the same name"),
+        (b"\n\n", None, None, "holds no row"),
+    ):
+        with pytest.raises(BadSource, match=message):
+            read_csv(text, Columns(header=header), known)
     assert Schema.restore(json.loads(json.dumps(schema.state()))) == schema
     with pytest.raises(InvalidInput, match="a kind for each name"):
         Schema.restore({"names": ["a"], "kinds": []})
@@ -302,37 +299,15 @@ def test_delimiters():
 
 def test_colliding_columns_are_summed_and_too_large_sums_rejected():
     features = Hashing(1)
-    table = CsvText(features)
     names = ",".join(f"n{i}" for i in range(40))
     text = f"y,{names}\n1,{','.join(['1'] * 40)}\n1,{','.join(['1.7e308'] * 40)}\n1{',0' * 40}\n".encode()
-    start = table.open(text, "x.csv", True)
-    batch = table.parse(text[start.offset :], "x.csv", start)
+    _, batch = parsed(text, features)
     named_rows([batch], features)
     assert batch.lines.tolist() == [2, 4] and len(batch.data) <= 2
     slots, signs = features.slots(names.split(","))
     for slot, value in zip(batch.indices.tolist(), batch.data.tolist(), strict=True):
         assert value == signs[slots == slot].sum()
     assert [each.line for each in batch.rejected] == [3]
-
-
-@settings(max_examples=3 * settings().max_examples)
-@given(data=st.data())
-def test_mutated_csv_is_read_or_rejected_line_by_line(data):
-    text = bytearray(b'label,n,c\n1,2.5,red\n-1,,"blue, or\ngreen"\n0,7e3,"say ""hi"""\n\n1,0,a\n' * 2)
-    for _ in range(data.draw(st.integers(1, 8))):
-        at = data.draw(st.integers(0, len(text) - 1))
-        what = data.draw(
-            st.sampled_from([b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"9", b"e", b" ", b""]) | st.binary(max_size=3)
-        )
-        text[at : at + data.draw(st.integers(0, 3))] = what
-    schema = Schema(("label", "n", "c"), ("label", "number", "category"))
-    with contextlib.suppress(BadSource):
-        rows, bad, batch = read_csv(bytes(text), Columns(delimiter=",", header=True), schema)
-        lines = bytes(text).count(b"\n") + (not text.endswith(b"\n"))
-        assert all(line <= lines for line, *_ in rows) and all(line <= lines for line, _ in bad)
-        assert batch.end.line == lines + 1
-    with contextlib.suppress(BadSource, InvalidInput):
-        read_csv(bytes(text))
 
 
 def test_the_usual_label():

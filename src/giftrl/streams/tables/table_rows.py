@@ -401,11 +401,7 @@ class TableRows:
         return items, slots
 
     def _by_rows(
-        self,
-        values: NDArray[np.float64],
-        slots: NDArray[np.int32],
-        plain: Sequence[Column],
-        lists: Sequence[_List],
+        self, values: NDArray[np.float64], slots: NDArray[np.int32], plain: Sequence[Column], lists: Sequence[_List]
     ) -> Entries:
         """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
         rows, groups = len(values), np.empty(0, np.uint8)
