@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
-from giftrl.errors import Incompatible
 
 
 @formula
@@ -25,6 +24,15 @@ def byte(block: Any, at: Any) -> Any:
 def digit(c: Any) -> Any:
     """True for a decimal digit."""
     return np.uint64(c - 48) < np.uint64(10)
+
+
+@formula
+def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
+    """Copy ``text[start:end]`` to a place; returns where the copy ends."""
+    for k in range(start, end):
+        to[np.uint64(at)] = text[np.uint64(k)]
+        at += 1
+    return at
 
 
 # MurmurHash3 of a name: MurmurHash3_x86_32 of Austin Appleby (public domain) with seed 0, equal to
@@ -98,15 +106,6 @@ def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any]) -> t
     return h, rest, length + (end - start)
 
 
-CARET_TEXT = np.frombuffer(b"^", dtype=np.uint8)
-
-
-@formula
-def add_caret(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    """The state after the sign between a namespace and a feature."""
-    return add_bytes(CARET_TEXT, 0, 1, state)
-
-
 @formula
 def end_name(state: tuple[Any, Any, Any]) -> Any:
     """The hash of the whole name."""
@@ -125,6 +124,7 @@ UNKNOWN = -1
 FULL = -2  # the table has to be made larger
 
 CARET = 94
+CARET_TEXT = np.frombuffer(b"^", dtype=np.uint8)
 
 
 class Sections(NamedTuple):
@@ -144,13 +144,11 @@ class Sections(NamedTuple):
 @operation
 def known_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
     """The slot of a name with this hash if there is nothing to note about it; else UNKNOWN."""
-    raise Incompatible("a table must bring known_name(self, h, text, name, frozen); add that method to its class")
 
 
 @operation
 def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
     """The slot of a name that known_name does not know; UNKNOWN for a frozen table, or FULL."""
-    raise Incompatible("a table must bring new_name(self, h, text, name, frozen); add that method to its class")
 
 
 @operation
@@ -162,7 +160,6 @@ def sign(table: Any, h: Any) -> Any:
 @operation
 def own_slot(table: Any, n: Any, frozen: bool) -> Any:
     """The slot of a number that the table knows without its digits; else UNKNOWN, or FULL."""
-    raise Incompatible("a table must bring own_slot(self, n, frozen); add that method to its class")
 
 
 @operation
@@ -182,7 +179,7 @@ def name_slots(
         head, tail = heads[np.uint64(section)], tails[np.uint64(section)]
         prefix = begin_name()
         if tail > head:
-            prefix = add_caret(add_bytes(text, head, tail, prefix))
+            prefix = add_bytes(CARET_TEXT, 0, 1, add_bytes(text, head, tail, prefix))
         stop = len(starts)
         if section + 1 < len(firsts):
             stop = firsts[np.uint64(section + 1)]
@@ -242,20 +239,14 @@ def write_digits(n: Any, digits: Any) -> Any:
 
 @formula
 def write_name(arena: Any, at: Any, text: Any, name: Any, most: Any) -> Any:
-    """Write a name, or as much of it as may be; where it ends."""
+    """Write a name, or its first ``most`` bytes; returns where it ends."""
     head, tail, start, end = name
     last = at + most
     if tail > head:
-        for k in range(head, min(tail, head + most)):
-            arena[np.uint64(at)] = text[np.uint64(k)]
-            at += 1
+        at = copy(text, head, min(tail, head + most), arena, at)
         if at < last:
-            arena[np.uint64(at)] = CARET
-            at += 1
-    for k in range(start, min(end, start + (last - at))):
-        arena[np.uint64(at)] = text[np.uint64(k)]
-        at += 1
-    return at
+            at = copy(CARET_TEXT, 0, 1, arena, at)
+    return copy(text, start, min(end, start + (last - at)), arena, at)
 
 
 @formula
@@ -266,8 +257,6 @@ def name_size(name: Any) -> Any:
 
 
 # The tables: one hashes names, the other one knows them exactly.
-#
-# :mod:`giftrl.streams.names.tables` says what their methods mean.
 
 MAX_LOGGED_BYTES = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
 NAMELESS = 2**30  # in the log, added to a slot whose name is not kept
@@ -395,25 +384,23 @@ class ExactTable(NamedTuple):
 
 
 @formula
+def starts_with(arena: Any, at: Any, text: Any, start: Any, end: Any) -> Any:
+    """True if ``text[start:end]`` stands at a place of an arena."""
+    k = start
+    while k < end and arena[np.uint64(at + (k - start))] == text[np.uint64(k)]:
+        k += 1
+    return k == end
+
+
+@formula
 def same_name(arena: Any, at: Any, end: Any, text: Any, name: Any) -> Any:
     """True if ``arena[at:end]`` is a name."""
     head, tail, start, stop = name
     same = end - at == name_size(name)
-    if tail > head:
-        k = head
-        while (k < tail) & same:
-            same = arena[np.uint64(at)] == text[np.uint64(k)]
-            at += 1
-            k += 1
-        if same:
-            same = arena[np.uint64(at)] == CARET
-        at += 1
-    k = start
-    while (k < stop) & same:
-        same = arena[np.uint64(at)] == text[np.uint64(k)]
-        at += 1
-        k += 1
-    return same
+    if same and tail > head:
+        same = starts_with(arena, at, text, head, tail) and arena[np.uint64(at + (tail - head))] == CARET
+        at += tail - head + 1
+    return same and starts_with(arena, at, text, start, stop)
 
 
 @formula

@@ -38,7 +38,7 @@ from giftrl.streams.names.objects import (
     labelled,
     load_object,
 )
-from giftrl.streams.names.tables import CARET, Sections, byte, digit
+from giftrl.streams.names.tables import CARET, Sections, byte, copy, digit
 from giftrl.streams.text.numbers import number
 from giftrl.streams.text.parser import (
     COLON,
@@ -87,15 +87,19 @@ class Use(IntEnum):
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
 
+class Role(IntEnum):
+    """The role of the key of a feature; ALL_ELSE stands for numbers and categories."""
+
+    ALL_ELSE, IGNORED, CATEGORY, DATE, TEXT = range(5)
+
+
 class KeyTable(NamedTuple):
-    """:class:`Keys` as tables of words; see :func:`key_table`."""
+    """:class:`Keys` for the loop; see :func:`key_table`."""
 
     inside: bool  # the features are in an object of their own
     reserved: WordTable  # the keys of label, weight, tag and features
-    ignored: WordTable
-    categorical: WordTable
-    dates: WordTable
-    texts: WordTable
+    special: WordTable  # the keys of features with a role
+    roles: NDArray[np.int64]  # their roles
     letters: NDArray[np.uint16]  # :func:`lower_letters`, if there are keys of texts
     labels: WordTable = NO_WORDS  # the names of labels, if they have names
     literals: WordTable = word_table(["true", "false", "null"])
@@ -117,8 +121,17 @@ def key_table(keys: Keys, inside: bool, labels: WordTable) -> KeyTable:
     beside = (WEIGHT_KEY, TAG_KEY) if inside else (None, None)
     reserved = [keys.label, keys.weight or beside[0], beside[1], FEATURES_KEY]
     letters = lower_letters() if keys.texts else np.empty(0, np.uint16)
-    ignored, categorical, dates, texts = map(word_table, keys[:4])
-    return KeyTable(inside, word_table(reserved), ignored, categorical, dates, texts, letters, labels)
+    # A key in several sets has the role for which the walk looks first.
+    sets = (
+        (keys.categorical, Role.CATEGORY),
+        (keys.texts, Role.TEXT),
+        (keys.dates, Role.DATE),
+        (keys.ignored, Role.IGNORED),
+    )
+    roles = {key: role for some, role in sets for key in some}
+    return KeyTable(
+        inside, word_table(reserved), word_table(roles), np.array([*roles.values()], np.int64), letters, labels
+    )
 
 
 class JsonBuffers(NamedTuple):
@@ -143,15 +156,6 @@ def make_buffers(size: int, lines: int) -> JsonBuffers:
         path=np.empty(MAX_KEY_BYTES, np.uint8),
         levels=np.empty(MAX_OBJECT_DEPTH + 1, np.int64),
     )
-
-
-@formula
-def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
-    """Copy ``text[start:end]``; returns where the copy ends."""
-    for k in range(start, end):
-        to[np.uint64(at)] = text[np.uint64(k)]
-        at += 1
-    return at
 
 
 @formula
@@ -237,33 +241,23 @@ def add_words(
     """
     first, begin, good, inside = out, written, True, False
     while at <= end and good:
-        letter: Any = 0
-        c = byte(block, at)
-        if at < end and c < 0xC0:
-            letter = np.int64(letters[np.uint64(c)])
-        elif at < end and c < 0xE0:
-            letter = np.int64(letters[np.uint64((c & 31) << 6 | byte(block, at + 1) & 63)])
-            at += 1
-        elif at < end:
-            good = c < 0xF0
-            code = (c & 15) << 12 | (byte(block, at + 1) & 63) << 6 | byte(block, at + 2) & 63
-            letter = np.int64(letters[np.uint64(code)])
-            at += 2
-        at += 1
-        if letter > 0:
-            good &= written + len(key[0]) <= len(text) and out - first < MAX_DIFFERENT_WORDS
-            if not inside and good:
+        code = byte(block, at)
+        size = 1 if code < 0xC0 else 2 if code < 0xE0 else 3
+        good = code < 0xF0 and written + len(key[0]) <= len(text) and out - first < MAX_DIFFERENT_WORDS
+        code = code if size == 1 else code & (63 >> (size - 1))
+        for k in range(1, size):
+            code = code << 6 | byte(block, at + k) & 63
+        at += size
+        letter = np.int64(letters[np.uint64(code)])  # 0 for the quote at the end
+        if letter > 0 and good:
+            if not inside:
                 written = begin_entry(names, text, key, out, written, 1.0)
                 begin = written = write_byte(EQUALS, text, written)
             inside = True
-            if good and letter < 0x80:
-                written = write_byte(letter, text, written)
-            elif good and letter < 0x800:
-                written = write_byte(0x80 | letter & 63, text, write_byte(0xC0 | letter >> 6, text, written))
-            elif good:
-                written = write_byte(0xE0 | letter >> 12, text, written)
-                written = write_byte(0x80 | letter >> 6 & 63, text, written)
-                written = write_byte(0x80 | letter & 63, text, written)
+            size = 1 if letter < 0x80 else 2 if letter < 0x800 else 3
+            written = write_byte((0, 0xC0, 0xE0)[size - 1] | letter >> 6 * (size - 1), text, written)
+            for k in range(size - 2, -1, -1):
+                written = write_byte(0x80 | letter >> 6 * k & 63, text, written)
         elif inside:
             inside = False
             names.ends[np.uint64(out)] = written
@@ -287,16 +281,16 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, reserved, ignored, categorical, dates, texts, letters, labels, literals = plan
+    inside, reserved, special, roles, letters, labels, literals = plan
     named = len(labels[1]) > 1
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
         label, weight, tag = np.nan, 1.0, (np.int64(0), np.int64(0))
         seen: Any = 0  # a bit for each use of a value
-        use = np.int64(Use.FEATURE)
+        use, role = np.int64(Use.FEATURE), np.int64(Role.ALL_ELSE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category, dated, worded, listed, plain = False, False, False, False, False, True
+        hidden, listed, plain = False, False, True
         group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
         c = byte(block, at)
@@ -317,9 +311,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                 listed = False
                 following = Next.COMMA if depth > 0 else Next.NOTHING
             elif c == BRACE:
-                plain = (
-                    wanted and not listed and depth < MAX_OBJECT_DEPTH and (use == Use.FEATURE or use == Use.FEATURES)
-                )
+                plain = wanted and not listed and depth < MAX_OBJECT_DEPTH and use in (Use.FEATURE, Use.FEATURES)
                 levels[np.uint64(depth)] = length
                 depth += 1
                 if depth > 1 and use == Use.FEATURE:
@@ -343,10 +335,9 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                             stem = copy(block, start, end, path, length)
                         if depth == (2 if inside else 1):
                             group = end - start
-                        hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
-                        category = find_word(path, 0, stem, categorical) >= 0
-                        dated = find_word(path, 0, stem, dates) >= 0
-                        worded = not dated and find_word(path, 0, stem, texts) >= 0
+                        found = find_word(path, 0, stem, special)
+                        role = roles[np.uint64(found)] if found >= 0 else np.int64(Role.ALL_ELSE)
+                        hidden = muted > 0 or role == Role.IGNORED
                         # Beside an object of features, other keys are a mistake.
                         plain &= not inside or depth > 1 or hidden
                     else:
@@ -366,12 +357,9 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     if null:
                         plain &= use != Use.WEIGHT and use != Use.TAG
                     elif use == Use.LABEL:
-                        if named:
-                            label = np.float64(find_word(block, start, end, labels) if is_text else -1)
-                            plain &= bool(label >= 0.0)
-                        else:
-                            plain &= not is_text
-                            label = value
+                        plain &= bool(is_text == named)
+                        label = np.float64(find_word(block, start, end, labels)) if named else value
+                        plain &= bool(not named or label >= 0.0)
                     elif use == Use.WEIGHT:
                         plain &= not is_text and value >= 0.0
                         weight = value
@@ -382,14 +370,13 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        plain &= is_text or not (category or dated or worded)
-                        plain &= not (listed and (dated or worded))
+                        plain &= bool(role <= Role.IGNORED) or (is_text and bool(role == Role.CATEGORY or not listed))
                         plain &= written + 4 * stem + (end - start) + 64 <= len(text)
                         if plain and not hidden and (value != 0.0 or (is_text and end > start)):
                             key = (path, stem, group)
-                            if dated:
+                            if role == Role.DATE:
                                 out, written, plain = add_date(block, start, end, names, text, key, out, written)
-                            elif worded:
+                            elif role == Role.TEXT:
                                 out, written, plain = add_words(
                                     block, start, end, letters, names, text, key, out, written
                                 )
@@ -403,16 +390,13 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                                 out += 1
                     place += 1
             c = byte(block, at)
-        after = skip_line(block, at)
-        blank = plain and depth == 0 and following == Next.VALUE
-        plain &= following == Next.NOTHING and not (inside and (seen >> Use.FEATURES) & 1 == 0)
-        if plain:
+        at = skip_line(block, at)
+        if plain and following == Next.NOTHING and (not inside or (seen >> Use.FEATURES) & 1 == 1):
             row = add_row(rows, row, label, weight, tag, line, begin, out)
         else:
             out, written = first_out, first_written
-            if not blank:
+            if not (plain and depth == 0 and following == Next.VALUE):  # not blank
                 left = note(others, left, line, begin, begin, 0)
-        at = after
         line += 1
     return line, row, out, written, left
 
@@ -444,21 +428,22 @@ class JsonLines(TextParser):
     ) -> None:  # fmt: skip
         super().__init__(features, interactions, labels=labels, compiled=compiled)
         columns = columns or Columns()
-        kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
+        known = [] if schema is None else list(zip(schema.names, schema.kinds, strict=True))
+        label, weight = (None if key is None else str(key) for key in (columns.label, columns.weight))
 
-        def named(given: Iterable[str | int], *of_kind: str) -> list[str]:
-            return [*map(str, given), *(name for name, kind in kinds.items() if kind in of_kind)]
+        def named(given: Iterable[str | int], *kinds: str) -> set[str]:
+            return {*map(str, given), *(name for name, kind in known if kind in kinds)}
 
         self._keys = Keys(
-            set(named(columns.ignore, Kind.IGNORED)),
-            set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES)),
-            set(named(columns.date, Kind.DATE)),
-            set(named(columns.text, Kind.TEXT)),
-            label=next(iter(named([] if columns.label is None else [columns.label], Kind.LABEL)), None),
-            weight=None if columns.weight is None else str(columns.weight),
+            named(columns.ignore, Kind.IGNORED),
+            named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES),
+            named(columns.date, Kind.DATE),
+            named(columns.text, Kind.TEXT),
+            label or next((name for name, kind in known if kind == Kind.LABEL), None),
+            weight,
         )
-        asked = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
-        self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
+        given = (columns.ignore, columns.categorical, columns.date, columns.text)
+        self._asked = [*filter(None, (label, weight)), *(str(key) for some in given for key in some)]
         self._looked = schema is not None
         self.first_keys: tuple[str, ...] = ()  # of the first object
         self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
@@ -492,7 +477,7 @@ class JsonLines(TextParser):
         tags = rows.tags(block)
         others, rejected = self._others(block, records, source)
         if others:
-            rows, tags, names, text = _join(rows, tags, names, text, others)
+            rows, tags, names, text = _joined(rows, tags, names, text, others)
         values = names.values.copy()
         slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
         groups = np.empty(0, np.uint8)
@@ -512,36 +497,33 @@ class JsonLines(TextParser):
 
     def _plan(self, block: NDArray[np.uint8], source: str) -> KeyTable:
         """The roles of keys, by the layout of the first object and the keys of the first lines."""
-        inside = None
-        tops = []
+        tops: list[dict[str, Any]] = []
         for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOKAHEAD_LINES)[:LOOKAHEAD_LINES]:
             with contextlib.suppress(orjson.JSONDecodeError):
                 top = orjson.loads(line)
-                if type(top) is dict:
-                    self.first_keys = self.first_keys or tuple(top)
-                    tops.append(top)
-                    inside = type(top.get(FEATURES_KEY)) is dict if inside is None else inside
-                    if self.label is None:
-                        self._keys = self._keys._replace(label=next((k for k in LABEL_NAMES if k in top), None))
-            if inside is not None and self.label is not None and self._looked:
+                tops += [top] if type(top) is dict else []
+            if tops and self.label is None:
+                self._keys = self._keys._replace(label=next((key for key in LABEL_NAMES if key in tops[-1]), None))
+            if tops and self.label is not None and self._looked:
                 break
+        self.first_keys = self.first_keys or tuple(*tops[:1])
         if not self._looked and tops:
-            rows = [top[FEATURES_KEY] if type(top.get(FEATURES_KEY)) is dict else top for top in tops]
-            self._look(rows, {key for top in tops for key in top}, source)
-        return key_table(self._keys, bool(inside), self._label_words)
+            self._look(tops, source)
+        return key_table(self._keys, bool(tops) and type(tops[0].get(FEATURES_KEY)) is dict, self._label_words)
 
-    def _look(self, rows: list[dict[str, Any]], tops: set[str], source: str) -> None:
-        """Find out which keys hold dates, once; ``tops`` are the keys at the top."""
+    def _look(self, tops: list[dict[str, Any]], source: str) -> None:
+        """Find out, once, which keys of the first objects hold dates."""
         self._looked = True
-        known = {self.label, self._keys.weight}.union(*self._keys[:4])
-        seen = {name: infer_from_values(name, values) for name, values in _by_name(rows).items() if name not in known}
-        for name, look in seen.items():
-            if look.kind == Kind.DATE:
-                self._keys = self._keys._replace(dates=self._keys.dates | {name})
-            if look.kind == Kind.IGNORED:
-                self._keys = self._keys._replace(ignored=self._keys.ignored | {name})
-        keys = {*_by_name(rows), *tops}
-        absent = [f"no key is called {name} in the first lines of {source}" for name in self._asked if name not in keys]
+        rows = [top[FEATURES_KEY] if type(top.get(FEATURES_KEY)) is dict else top for top in tops]
+        keys, values = self._keys, _by_name(rows)
+        known = {keys.label, keys.weight}.union(*keys[:4])
+        seen = {name: infer_from_values(name, some) for name, some in values.items() if name not in known}
+        dates, ignored = ({name for name in seen if seen[name].kind == kind} for kind in (Kind.DATE, Kind.IGNORED))
+        self._keys = keys._replace(dates=keys.dates | dates, ignored=keys.ignored | ignored)
+        there = set(values).union(*tops)
+        absent = [
+            f"no key is called {name} in the first lines of {source}" for name in self._asked if name not in there
+        ]
         self.remarks = (*remarks(seen, source), *absent)
 
     def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
@@ -594,17 +576,23 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return found
 
 
-def _join(
+def _joined(
     rows: TextRows, tags: tuple[str, ...], names: TextEntries, text: NDArray[np.uint8], others: list[Other]
 ) -> tuple[TextRows, tuple[str, ...], TextEntries, NDArray[np.uint8]]:
     """The rows of the loop and of other lines, in the order of lines; their tags, entries and the text of names."""
+
+    def appended(arrays: A, more: Iterable[Any]) -> A:
+        pairs = zip(arrays, more, strict=True)
+        return type(arrays)(*(np.append(old, np.array(new, old.dtype)) for old, new in pairs))
+
     features = [each for _, _, row in others for each in row.features]
     raw = [each.name.encode() for each in features]
     stops = len(text) + np.cumsum([0, *map(len, raw)])
-    entries = [each.value for each in features], stops[:-1], stops[1:], [len(each.group.encode()) for each in features]
-    heads = zip(*((row.label, row.weight, 0, 0, line, begin, 0) for line, begin, row in others), strict=True)
+    groups = [len(each.group.encode()) for each in features]
+    names = appended(names, ([each.value for each in features], stops[:-1], stops[1:], groups))
     sizes = np.append(np.diff(rows.ends, prepend=0), [len(row.features) for _, _, row in others])
-    names, rows = _appended(names, entries), _appended(rows, heads)
+    heads = ((row.label, row.weight, 0, 0, line, begin, 0) for line, begin, row in others)
+    rows = appended(rows, zip(*heads, strict=True))
     order, by_line = np.argsort(rows.lines), np.argsort(np.repeat(rows.lines, sizes), kind="stable")
     all_tags = [*(tags or [""] * (len(order) - len(others))), *(row.tag for _, _, row in others)]
     return (
@@ -613,10 +601,6 @@ def _join(
         TextEntries._make(array[by_line] for array in names),
         np.append(text, np.frombuffer(b"".join(raw), np.uint8)),
     )
-
-
-def _appended(arrays: A, more: Iterable[Any]) -> A:
-    return type(arrays)(*(np.append(old, np.array(new, old.dtype)) for old, new in zip(arrays, more, strict=True)))
 
 
 def _place(raw: bytes, key: str) -> int:

@@ -42,7 +42,7 @@ from giftrl.streams.text.parser import (
 
 
 class LibsvmText(TextParser):
-    """Reads blocks of LIBSVM text.
+    """A reader of blocks of LIBSVM text.
 
     Labels and values are decimal numbers, indices whole numbers from 1 on, in any order, none twice in a row. A
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line

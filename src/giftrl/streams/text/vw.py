@@ -3,9 +3,7 @@
 The format is that of Vowpal Wabbit's wiki, page Input format, with these differences, each of which is an error with a
 message rather than a guess: a line without a bar; a tab before the first bar; a negative
 importance; a value that is not a number (write ``city=Paris`` for a category, not ``city:Paris``); a feature without a
-name (``:3``); numbers that are not finite; text that is not UTF-8.
-
-Written by hand because no library reads the format: Vowpal Wabbit's own package parses it into its internal examples.
+name (``:3``); numbers that are not finite; text that is not UTF-8. No other library reads the format into arrays.
 """
 
 from typing import Any, NamedTuple
@@ -233,12 +231,13 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
 
 
 @formula
-def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
-    """The fault of a piece of text and its place; ``spot`` if there is none."""
+def check_text(block: Any, at: Any, end: Any, spot: Any) -> tuple[Any, Any]:
+    """The fault of the text from a place to an end, and its place; ``spot`` if there is none."""
     fault = 0
-    for at in range(start, end):
-        if fault == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE):
+    while at < end and fault == 0:
+        if byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE:
             fault, spot = blame_name(block, at, spot, 0)
+        at += 1
     return fault, spot
 
 
