@@ -149,7 +149,7 @@ def test_report_tells_what_slots_are_used(names, numbers):
         assert hashing.name(slot) == (str(by_slot[slot][0]) if slot in by_slot else None)
 
 
-@pytest.mark.parametrize("load", [0.01, 0.1, 0.5, 1.0, 3.0, 5.0])
+@pytest.mark.parametrize("load", [0.01, 0.5, 1.0, 5.0])
 def test_names_are_counted_from_the_slots_in_use(load):
     """The standard error of linear counting is sqrt(m (exp(t) - t - 1)) for t m names in m slots (Whang et al.)."""
     hashing = Hashing(14)
@@ -163,13 +163,6 @@ def test_names_are_counted_from_the_slots_in_use(load):
     error = np.sqrt(size * (np.exp(load) - load - 1)) + 1
     assert abs(report.names - count) < 3 * error
     assert abs(report.collided - (count - used)) < 3 * error
-
-
-def test_names_that_fill_all_slots_are_many():
-    hashing = Hashing(4)
-    hashing.slots([f"name{k}" for k in range(1000)])
-    report = hashing.report()
-    assert report.used == 16 and not report.exact and 16 < report.names < 1000
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -280,9 +273,3 @@ def test_bad_arguments():
         for slot in (-1, features.dimension):
             with pytest.raises(InvalidInput, match="slot"):
                 features.name(slot)
-
-
-@KINDS
-def test_no_names(make):
-    slots, signs = make().slots([])
-    assert slots.dtype == np.int32 and signs.dtype == np.float64 and len(slots) == len(signs) == 0

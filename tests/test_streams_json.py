@@ -13,6 +13,7 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.objects import Keys, walk
 from giftrl.streams.reader import Reader
 from giftrl.streams.text.json import JsonLines
 from tests.stream_rows import flat, named_rows
@@ -26,6 +27,7 @@ def read_json(text: bytes, columns: Columns | None = None, schema: Schema | None
 
 
 keys = st.sampled_from(["a", "b", "c", "d e", "é", 'q"', "weight", "tag"])
+WRITTEN = ["2024-03-05", "2024-03-05 12:30:01.25+02", "2000-01-01", "", "To be, or not to BE", "Été 漢字 été"]
 scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(-1e300, 1e300) | st.text(max_size=5)
 scalars = scalars.filter(lambda x: not isinstance(x, str) or x.isprintable() or "\n" in x or "\0" in x)
 lists = st.lists(st.text(max_size=3), max_size=3) | st.lists(st.floats(-1e300, 1e300) | st.none(), max_size=3)
@@ -202,7 +204,7 @@ def all_slow(parser):
 def test_the_loops_read_json_like_orjson_and_the_walk(data, nested, compiled):
     lines = []
     for _ in range(data.draw(st.integers(1, 3 if not compiled else 6))):
-        features = data.draw(objects)
+        features = data.draw(objects) | data.draw(st.dictionaries(keys, st.sampled_from(WRITTEN), max_size=3))
         assume(encodable(features))
         row = {"label": data.draw(st.sampled_from([1, -0.5, None, True, 10**25]))}
         row |= {"features": features, "tag": "t", "weight": 2} if nested and data.draw(st.booleans()) else features
@@ -221,7 +223,8 @@ def test_the_loops_read_json_like_orjson_and_the_walk(data, nested, compiled):
         else:
             lines.append(line.encode())
     text = b"\n".join(lines)
-    columns = Columns(label="label", ignore=("b", "a^c"), categorical=("c",)) if data.draw(st.booleans()) else Columns()
+    roles = Columns(label="label", ignore=("b", "a^c"), categorical=("c",), date=("d e", "a"), text=("é", "a^b"))
+    columns = roles if data.draw(st.booleans()) else Columns()
     found = []
     for slow in (False, True):
         features, interactions = Dictionary(), Interactions([("a", "b"), ("é", "é")])
@@ -274,3 +277,9 @@ def test_a_date_that_is_none_is_rejected_by_a_plain_number_of_its_line(tmp_path)
     assert orjson.loads(orjson.dumps(rejected[1:3])) == [4, 14]  # which takes no numbers of NumPy
     assert json.loads(rejects.read_text())["line"] == 4
     assert sum(map(len, batches)) == 4
+
+
+def test_what_is_left_out_and_what_is_a_category():
+    row = {"id": 7, "zip": 100, "u": {"x": 1, "y": 2.5, "z": {"deep": 1}}, "v": [1, True], "n": None, "t": "", "3": 4}
+    found = walk(row, Keys(ignored={"id", "u^x", "u^z"}, categorical={"zip", "u^y", "v"}))
+    assert [each[:2] for each in found] == [("zip=100", 1), ("u^y=2.5", 1), ("v=1", 1), ("v=true", 1), ("3", 4)]

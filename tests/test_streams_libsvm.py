@@ -183,19 +183,6 @@ def test_rejected_lines_teach_no_names_and_are_cut():
     assert batch.lines.tolist() == [1, 4] and batch.indptr.tolist() == [0, 1, 2]
 
 
-def test_many_rows_many_rejects_and_long_rows_make_room():
-    rng = np.random.default_rng(5)
-    lines, labels = [], []
-    for k in range(3000):
-        if rng.random() < 0.3:
-            lines.append(b"x")
-        else:
-            lines.append(b"%d" % k + b"".join(b" %d:1" % j for j in range(1, rng.integers(1, 60))))
-            labels.append(k)
-    batch = read(b"\n".join(lines))
-    assert batch.labels.tolist() == labels and len(batch.rejected) + len(batch) == 3000
-
-
 @pytest.mark.parametrize("order", ["up", "down", "random", "twice"])
 def test_a_long_line(order):
     """Ten megabytes in a line, in any order."""

@@ -58,9 +58,6 @@ def read(data: bytes, features=None, **more) -> Batch:
     return VwText(features or Hashing(18), **more).parse(data, "test", Position())
 
 
-# ------------------------------------------------------------------------------------------------------ other people's
-
-
 @pytest.fixture(scope="module")
 def as_vw():
     """What Vowpal Wabbit makes of a line."""
@@ -153,8 +150,6 @@ def test_the_same_rows_as_libsvm_text():
         np.testing.assert_array_equal(a, b)
 
 
-# ---------------------------------------------------------------------------------------------------------------- rules
-
 BAD = [
     (b"1 x:2 y", 1, "no bar: '1'", "label | features"),
     (b"id\t1 | a", 3, "a tab before the first bar", "spaces"),
@@ -220,13 +215,6 @@ def test_labels_weights_and_tags():
     assert batch.indptr.tolist() == [0, 1, 2, 2]
 
 
-def test_rejected_lines_teach_no_names():
-    features = Dictionary()
-    batch = read(b"|n a\n|n b c:x\n|m b\n", features, interactions=Interactions(["nm"]))
-    assert [features.name(k) for k in range(1, features.dimension)] == ["n^a", "m^b"]
-    assert batch.groups.tolist() == [1, 2]
-
-
 @pytest.mark.parametrize("compiled", [True, False])
 def test_groups(compiled):
     interactions = Interactions([("item", "user")])
@@ -281,16 +269,6 @@ def test_a_long_line(shape):
         assert len(batch) == 1 and not batch.rejected
         assert np.abs(batch.data).sum() <= (1 if shape == "one name" else count)
         assert batch.nonzeros > (0 if shape == "one name" else 0.95 * count)
-
-
-def test_frozen_dictionary_drops_what_it_does_not_know():
-    features = Dictionary()
-    parser = VwText(features, Interactions([("n", "n")]))
-    parser.parse(b"1 |n a b\n", "test", Position())
-    features.freeze()
-    batch = parser.parse(b"1 |n c b:2 |m a\n1 |n d\n", "test", Position())
-    assert batch.indices.tolist() == [2] and batch.groups.tolist() == [1] and batch.indptr.tolist() == [0, 1, 1]
-    assert features.report().dropped == 3
 
 
 def test_hard_numbers_are_left_to_float():

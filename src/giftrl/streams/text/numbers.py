@@ -170,9 +170,7 @@ def nearest(w: Any, q: Any) -> Any:
             return 0.0
         m = m >> np.uint64(1 - e)
         m = (m + (m & ONE)) >> ONE
-        return np.uint64(m).view(
-            np.float64
-        )  # a carry into the hidden bit is the smallest normal number, as it should be
+        return np.uint64(m).view(np.float64)  # a carry into the hidden bit is right: the smallest normal number
     if low <= ONE and -4 <= q <= 23 and m & THREE == ONE and m << shift == high:
         m = m & ~ONE  # exactly half-way: to even
     m = (m + (m & ONE)) >> ONE
@@ -181,7 +179,7 @@ def nearest(w: Any, q: Any) -> Any:
         e += 1
     if e >= 2047:
         return np.inf
-    return ((m & ~HIDDEN) | (np.uint64(e) << np.uint64(52))).view(np.float64)
+    return np.uint64((m & ~HIDDEN) | (np.uint64(e) << np.uint64(52))).view(np.float64)
 
 
 @formula
