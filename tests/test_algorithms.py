@@ -10,6 +10,8 @@ from giftrl.errors import AssumptionFailed, Incompatible
 from giftrl.ops.loss import slope
 from tests.members import DIMENSION, members
 from tests.streams import play, stream, total_loss
+from tests.test_domains import constraints
+from tests.test_mirror import formula
 
 pytestmark = pytest.mark.sample(2)
 
@@ -107,24 +109,12 @@ def test_implicit_omd_against_cvxpy(regularizer, domain, schedule):
     omd = ImplicitMirrorDescent(DIMENSION, regularizer, domain, schedule)
     lam_expected = omd.lam
     for e in stream(loss, 6, seed=6):
-        old, lam = omd.x, omd.lam
+        lam, psi, x = omd.lam, omd.trace.psi, cp.Variable(DIMENSION)
         assert lam == pytest.approx(lam_expected)
+        bregman = formula(psi, x) - psi.gradient(omd.x) @ x
         step = omd.observe(loss, e.s, e.y, weight=e.weight)
-        x = cp.Variable(DIMENSION)
-        psi = omd.trace.psi._replace(lam=lam) if hasattr(omd.trace.psi, "lam") else None
-        gradient = psi.gradient(old) if psi is not None else lam * old
-        bregman = {
-            regularizers.SquaredNorm: lambda x=x, lam=lam: lam / 2 * cp.sum_squares(x),
-            regularizers.Entropy: lambda x=x, lam=lam: -lam * cp.sum(cp.entr(x)),
-            regularizers.PNorm: lambda x=x, lam=lam: lam / 2 * cp.square(cp.pnorm(x, 1.5)),
-        }[type(regularizer)]() - gradient @ x
-        feasible = {
-            domains.WholeSpace: list,
-            domains.Ball: lambda x=x: [cp.norm(x) <= 0.5],
-            domains.Box: lambda x=x: [x >= -0.2, x <= 0.3],
-            domains.Simplex: lambda x=x: [x >= 0, cp.sum(x) == 1],
-        }[type(domain)]()
-        cp.Problem(cp.Minimize(bregman + e.weight * cp.abs(e.s @ x - e.y)), feasible).solve(solver="CLARABEL")
+        problem = cp.Minimize(bregman + e.weight * cp.abs(e.s @ x - e.y))
+        cp.Problem(problem, constraints(domain, x)).solve(solver="CLARABEL")
         np.testing.assert_allclose(omd.x, x.value, atol=2e-4)
         assert step.gamma >= -1e-9
         if isinstance(schedule, schedules.AdaImplicit):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giftrl import Learner, domains, losses, mirror, regularizers, schedules, updates
+from giftrl import Learner, losses, mirror, regularizers, schedules, updates
 from giftrl.errors import Incompatible
 from giftrl.ops.loss import smoothness
 from tests.members import DIMENSION, members
@@ -143,32 +143,3 @@ def test_the_point_and_theta_cannot_be_written_to():
     for array in (learner.x, learner.theta):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
-
-
-def test_names_and_objects_make_the_same_learner():
-    by_name = Learner(3, "elastic_net", "ball", "truncated", "sqrt")
-    by_object = Learner(3, regularizers.ElasticNet(), domains.Ball(), updates.Truncated(), schedules.SquareRoot())
-    for e in np.random.default_rng(0).normal(size=(20, 3)):
-        by_name.observe("hinge", 5 * e, 1.0)
-        by_object.observe(losses.Hinge(), 5 * e, 1.0)
-    np.testing.assert_array_equal(by_name.x, by_object.x)
-    assert by_name.x.any()
-
-
-def test_temporal_schedule_against_its_formula():
-    """lambda_1 = lambda_2 = G/beta, then the clipped gammas of two rounds before and earlier."""
-    beta, bound = 0.5, 2.0
-    learner = Learner(2, schedule=schedules.TemporalVariability(beta=beta, gradient_bound=bound))
-    gammas, lams = [], []
-    for e in np.random.default_rng(1).normal(size=(30, 3)):
-        x = learner.x
-        step = learner.observe(losses.Absolute(), e[:2], e[2])
-        move = learner.x - x
-        after = abs(e[:2] @ learner.x - e[2])
-        gammas.append(step.loss - after - 0.5 * step.lam * float(move @ move))
-        lams.append(step.lam)
-        assert step.gamma == pytest.approx(gammas[-1], abs=1e-12)
-    for t, lam in enumerate(lams):
-        expected = (bound * beta + sum(max(g, 0.0) for g in gammas[: max(0, t - 1)])) / beta**2
-        assert lam == pytest.approx(expected)
-    assert lams[-1] > 1.1 * lams[0]

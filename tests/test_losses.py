@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from giftrl import losses
-from giftrl.errors import InvalidInput, UnknownName
+from giftrl.errors import InvalidInput
 from giftrl.ops.loss import accepts, conjugate, curvature, flow, infimum, labels, prox, slope, smoothness, value
 from giftrl.ops.scalar import clamp
 from tests.loss_laws import (
@@ -168,8 +168,3 @@ def test_a_label_is_finite(loss):
 
 def test_labels_of_classes_and_counts():
     assert not any((accepts(losses.Hinge(), 0.0), accepts(losses.Poisson(), -1.0)))
-
-
-def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(UnknownName, match=r"^loss='logistik': .* did you mean 'logistic'\?"):
-        losses.get("logistik")
