@@ -91,25 +91,6 @@ def test_argmin_is_least_and_the_conjugate_is_its_value(regularizer, domain, see
 
 
 @over_pairs
-@given(seed=seeds, theta=thetas, other=thetas)
-@few
-def test_argmin_is_monotone_and_the_gradient_of_the_conjugate(regularizer, domain, seed, theta, other):
-    psi = grown(regularizer, domain, np.random.default_rng(seed))
-    x, y = (mirror.argmin(psi, domain, t) for t in (theta, other))
-    assert (theta - other) @ (x - y) >= -1e-11 * (1.0 + np.abs(x).max() + np.abs(y).max())
-
-    # psi* is convex, so a central difference lies between the slopes at its two ends, and both close in on <x, d>. What
-    # is left is the rounding of psi*, divided by the step.
-    step, d = 1e-4, np.random.default_rng(seed).normal(size=DIMENSION)
-    ends = [theta - step * d, theta + step * d]
-    low, high = (float(mirror.argmin(psi, domain, end) @ d) for end in ends)
-    before, after = (mirror.conjugate(psi, domain, end) for end in ends)
-    rounding = slack(before, after) / step
-    assert low - rounding <= (after - before) / (2.0 * step) <= high + rounding
-    assert low - rounding <= x @ d <= high + rounding
-
-
-@over_pairs
 def test_affine_where_it_says_so(regularizer, domain):
     """is_affine promises <s, argmin(theta - b s)> = p - b c, which linear models are solved with."""
     rng = np.random.default_rng(2)

@@ -243,18 +243,6 @@ def test_softmax_flow_is_that_of_an_ode_solver(example, c):
     np.testing.assert_allclose(filled(flow, Softmax(), p, y, c), (p - end) / c, atol=1e-8, rtol=1e-8)
 
 
-@half
-@given(example=examples(size=1.0), c=moderate)
-def test_hinge_flow_is_the_limit_of_small_steps_along_the_slope(example, c):
-    p, y = example
-    steps, q = 2000, p.copy()
-    for _ in range(steps):
-        g = filled(slope, MulticlassHinge(), q, y)
-        q = q - c / steps * g
-    # Near ties the small steps go to and fro between the classes, and around the kink of the gap.
-    assert np.abs(p - q - c * filled(flow, MulticlassHinge(), p, y, c)).max() <= 2.0 * len(p) * c / steps + 1e-9
-
-
 @each_loss
 @given(example=examples(size=1.5), c=moderate, parts=st.integers(2, 5))
 def test_flow_composes(loss, example, c, parts):

@@ -60,19 +60,18 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
 
 
 def _introduction(result: Reproduction) -> str:
-    n = len(result.distances)
-    if not n:
+    distances = result.distances
+    if not distances:
         return (
             "The paper's experiments on data that comes with scikit-learn. Implicit updates tolerate a beta that is "
             "too large; the linear update does not. Given the paper's own data (giftrl datasets get all), the same "
             "command draws the published points over the curves."
         )
-    good = sum(d.reproduced for d in result.distances)
-    median = max(d.median for d in result.distances)
-    largest = max(d.largest for d in result.distances)
+    good = sum(d.reproduced for d in distances)
+    median, largest = max(d.median for d in distances), max(d.largest for d in distances)
     return (
-        f"{good} of {n} published curves are reproduced. The median distance of a curve to its published points is at "
-        f"most {median:.2%} of the axis; the largest distance of any point is {largest:.2%}."
+        f"{good} of {len(distances)} published curves are reproduced. The median distance of a curve to its published "
+        f"points is at most {median:.2%} of the axis; the largest distance of any point is {largest:.2%}."
     )
 
 

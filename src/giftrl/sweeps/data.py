@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, hstack, vstack
 
 from giftrl import losses
 from giftrl.config.class_labels import as_signs, takes_signs
@@ -101,23 +101,14 @@ def read_all(
     require(reader.rows > 0, "path", str(path), "must have at least one example", "check the file")
     plain = all(bool((batch.weights == 1.0).all()) for batch in batches)
     require(plain, "path", str(path), "must have no weights: each example of a sweep counts once", "leave them out")
-    columns = _columns(features)
-    indices = columns[np.concatenate([batch.indices for batch in batches])]
-    counts = np.concatenate([np.diff(batch.indptr) for batch in batches])
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    shape = reader.rows, max(1, int(columns.max(initial=0)) + 1)
-    x = csr_array((np.concatenate([batch.data for batch in batches]), indices, indptr), shape=shape)
-    y = np.concatenate([batch.labels for batch in batches])
-    return x, y if labels is None else np.array(labels.names)[y.astype(np.int64)]
-
-
-def _columns(features: Dictionary) -> NDArray[np.int64]:
-    """The column of each slot of the features; slot 0 is the constant, which no row has."""
-    columns = np.arange(-1, features.dimension - 1)
+    columns = np.arange(-1, features.dimension - 1)  # of each slot; slot 0 is the constant, which no row has
     names = [features.name(slot) or "" for slot in range(1, features.dimension)]
     if all(name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MAX_COLUMN_DIGITS for name in names):
         columns[1:] = [int(name) - 1 for name in names]
-    return columns
+    width = max(1, int(columns.max(initial=0)) + 1)
+    parts = [csr_array((b.data, columns[b.indices], b.indptr), shape=(len(b.labels), width)) for b in batches]
+    y = np.concatenate([batch.labels for batch in batches])
+    return vstack(parts, format="csr"), y if labels is None else np.array(labels.names)[y.astype(np.int64)]
 
 
 def fingerprint(x: Any, y: NDArray[Any]) -> str:
