@@ -311,7 +311,7 @@ def test_an_interrupted_estimator_can_go_on(monkeypatch: pytest.MonkeyPatch) -> 
     model = FTRLRegressor(n_jobs=2).partial_fit(x, targets)
     with monkeypatch.context() as patched:
         patched.setattr(
-            "giftrl.linear.estimator_model.EstimatorModel.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            "giftrl.linear.estimator.SeparateModels.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
         )
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(x, targets)

@@ -94,12 +94,12 @@ class NamedLearner:
             x, y, weights = x[kept], y[kept], weights[kept]
         slots = np.append(self._column_slots(x, names), np.int32(0))  # the constant is the column after the last
         for begin, end, rows in blocks(x, constant=self.intercept, unit=self.unit):
-            if sparse.issparse(rows):
-                values, columns, indptr = rows.data, slots[rows.indices], rows.indptr.astype(np.int64)
+            if isinstance(rows, CSR):
+                columns, indptr = slots[rows.indices], rows.indptr
             else:
-                values, columns = rows.reshape(-1), np.tile(slots[: rows.shape[1]], rows.shape[0])
-                indptr = np.arange(rows.shape[0] + 1) * rows.shape[1]
-            self._run(values, columns, indptr, y[begin:end], weights[begin:end])
+                columns = np.tile(slots[: rows.dimension], end - begin)
+                indptr = np.arange(end - begin + 1) * rows.dimension
+            self._run(rows.data, columns, indptr, y[begin:end], weights[begin:end])
 
     def score_one(self, x: Mapping[Any, float], *, clip: bool = False) -> float:
         """Return <s, x_t> of one example. Unknown names are ignored.

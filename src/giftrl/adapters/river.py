@@ -21,9 +21,8 @@ except ModuleNotFoundError as error:
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.certificates import Certificate
 from giftrl.config import Link
-from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.predictor import link_of
-from giftrl.config.recipe import Experts, Parameters, experts_of
+from giftrl.config.recipe import Experts, Parameters, as_signs, experts_of, takes_signs
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.base import as_labels
 from giftrl.ops.loss import accepts, labels

@@ -12,8 +12,7 @@ A :class:`Recipe` holds settings, :func:`make` returns the learner that they des
 [[2.0]]
 """
 
-from giftrl.config.class_labels import Labels
 from giftrl.config.predictor import Link, Predictor, freeze
-from giftrl.config.recipe import AUTO, Recipe, make, make_each
+from giftrl.config.recipe import AUTO, Labels, Recipe, make, make_each
 
 __all__ = ["AUTO", "Labels", "Link", "Predictor", "Recipe", "freeze", "make", "make_each"]

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.rows import mark
+from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
 from giftrl.kernels.prepare import make_units, prepare_rows
-
-__all__ = ["blocks"]
 
 #: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
 BLOCK_ENTRIES = 1 << 20
@@ -23,7 +21,7 @@ BLOCK_ENTRIES = 1 << 20
 def blocks(
     x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
     entries: int = BLOCK_ENTRIES, dtype: Any = None,
-) -> Iterator[tuple[int, int, Any]]:  # fmt: skip
+) -> Iterator[tuple[int, int, Rows]]:  # fmt: skip
     """(begin, end, rows) for consecutive blocks of a matrix; the whole, if there is nothing to do.
 
     Args:
@@ -34,22 +32,22 @@ def blocks(
         entries: about how many numbers a block has.
         dtype: the type of numbers in a block; None for the type that they have.
 
-    >>> [block.tolist() for _, _, block in blocks(np.array([[3.0, 4.0], [0.0, 2.0]]), constant=True, unit=True)]
-    [[[0.6, 0.8, 1.0], [0.0, 1.0, 1.0]]]
+    >>> [rows.data.tolist() for _, _, rows in blocks(np.array([[3.0, 4.0], [0.0, 2.0]]), constant=True, unit=True)]
+    [[0.6, 0.8, 1.0, 0.0, 1.0, 1.0]]
     """
     n = x.shape[0]
     dtype = x.dtype if dtype is None else np.dtype(dtype)
     if not constant and not unit and order is None and x.dtype == dtype and _writeable(x):
         if n > 0:
-            yield 0, n, x
+            yield 0, n, as_rows(x, x.shape[1])[0]
         return
     per_row = x.nnz / max(1, n) if sparse.issparse(x) else x.shape[1]
     size = max(1, int(entries / (per_row + 1.0)))
     prepare = _sparse if sparse.issparse(x) else _dense
     for begin in range(0, n, size):
         end = min(n, begin + size)
-        chosen = slice(begin, end) if order is None else order[begin:end]
-        yield begin, end, prepare(x, chosen, constant, unit).astype(dtype, copy=False)
+        rows = prepare(x, slice(begin, end) if order is None else order[begin:end], constant, unit)
+        yield begin, end, rows._replace(data=rows.data.astype(dtype, copy=False))
 
 
 def _writeable(x: Any) -> bool:
@@ -58,7 +56,7 @@ def _writeable(x: Any) -> bool:
     return all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
 
 
-def _dense(x: NDArray[Any], chosen: Any, constant: bool, unit: bool) -> NDArray[Any]:
+def _dense(x: NDArray[Any], chosen: Any, constant: bool, unit: bool) -> Dense:
     rows, features = x[chosen], x.shape[1]
     block = np.empty((rows.shape[0], features + constant), x.dtype)
     block[:, :features] = rows
@@ -66,10 +64,10 @@ def _dense(x: NDArray[Any], chosen: Any, constant: bool, unit: bool) -> NDArray[
     if unit:
         begins = np.arange(len(block)) * block.shape[1]
         ready(make_units)(block.reshape(-1), begins, begins + features)
-    return block
+    return Dense(block.reshape(-1), block.shape[1])
 
 
-def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
+def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> CSR:
     width = x.shape[1] + constant
     small = np.dtype(np.int32 if width < 2**31 else np.int64)
     if isinstance(chosen, slice):  # in the memory of x: SciPy would copy it
@@ -80,11 +78,8 @@ def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
     else:
         rows = x[chosen]
         data, indices, indptr = rows.data, rows.indices.astype(small, copy=False), rows.indptr
-    n = len(indptr) - 1
-    total = int(indptr[-1]) - int(indptr[0]) + n * constant
-    new_data, new_indices = np.empty(total, data.dtype), np.empty(total, small)
-    ready(prepare_rows)(
-        data, indices, indptr.astype(np.int64), unit, False, x.shape[1] if constant else -1, new_data, new_indices,
-    )  # fmt: skip
-    new_indptr = (indptr - indptr[0] + np.arange(n + 1) * constant).astype(small)
-    return mark(sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width)))
+    indptr = indptr.astype(np.int64)
+    ends = indptr - indptr[0] + np.arange(len(indptr)) * constant
+    new = CSR(np.empty(ends[-1], data.dtype), np.empty(ends[-1], small), ends, int(np.diff(ends).max(initial=0)))
+    ready(prepare_rows)(data, indices, indptr, unit, False, x.shape[1] if constant else -1, new.data, new.indices)
+    return new

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR
-from giftrl.config.class_labels import Labels
-from giftrl.config.recipe import Mixture
+from giftrl.config.recipe import Labels, Mixture
 from giftrl.losses import Logistic, Poisson, Softmax
 from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import accepts, value

@@ -255,15 +255,16 @@ class LinearLearners(Engine):
             weights: the importance of each example, 1 by default.
         """
         rows, n = as_rows(x, self.dimension, compiled=self.compiled)
-        models = len(self.settings)
-        one_each = np.ndim(y) == 2
-        labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)
-        weights = as_weights(weights, n)
-        predictions = np.empty((n, models))
+        shape = (n, len(self.settings)) if np.ndim(y) == 2 else (n,)
+        return self.learn_rows(rows, as_labels(self.loss, y, shape), as_weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
+        """:meth:`learn` without checks."""
+        labels, predictions = y.reshape(len(y), -1), np.empty((len(y), len(self.settings)))
         for group in self.groups:
             group.learn(rows, labels, weights, self.states, predictions)
         for m, each in enumerate(self._every_witnesses()):
-            own = np.ascontiguousarray(labels[:, m if one_each else 0])
+            own = np.ascontiguousarray(labels[:, min(m, labels.shape[1] - 1)])
             each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))
         return predictions
 

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from giftrl import losses
 from giftrl.config import AUTO, Labels, Link, Recipe
-from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.predictor import link_of
+from giftrl.config.recipe import as_signs, takes_signs
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.linear.estimator import FTRL, Array
-from giftrl.linear.estimator_model import EstimatorModel
+from giftrl.kernels.base import as_weights
+from giftrl.linear.estimator import FTRL, Array, EstimatorModel
 from giftrl.linear.plain import plain_classifier
 from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
@@ -151,11 +151,11 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             )
         return self._columns(recipe, models=None if count == 2 else count)
 
-    def _targets(self, codes: NDArray[np.int64]) -> Array:
+    def _targets(self, codes: NDArray[np.int64], weights: Array | None) -> NDArray[Any]:
         """Labels that the model learns from, given class numbers."""
         if self._model.each:
             return Labels(self.classes_).one_against_rest(codes)
-        return codes.astype(np.float64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)
+        return codes.astype(np.int64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)
 
     def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
         if self.class_weight is None:
@@ -164,7 +164,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             factors = self._balanced(labels, weights)
         else:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
-        return np.asarray(factors[labels] if weights is None else factors[labels] * weights)
+        return as_weights(factors[labels] if weights is None else factors[labels] * weights, len(labels))
 
     def _balanced(self, labels: Any, weights: Array | None) -> Array:
         """Return factors that give all classes the same weight without changing the total weight."""

@@ -1,6 +1,7 @@
-"""The base of both estimators: building the model, learning in blocks of examples, attributes of a fitted estimator."""
+"""The base of both estimators: their models, learning in blocks of examples, attributes of a fitted estimator."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
@@ -15,29 +16,168 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import each_once
+from giftrl.compiled.rows import Rows, each_once
 from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.config.early_stopping import EarlyStopping, held_out
 from giftrl.config.matrix_blocks import blocks
 from giftrl.config.predictor import clip_as_in_training, losses_of
-from giftrl.config.recipe import Experts, Parameters
+from giftrl.config.recipe import Experts, Mixture, Parameters, experts_of
 from giftrl.errors import InvalidInput, Overflowed, require
+from giftrl.kernels import LinearLearners
 from giftrl.kernels.prepare import unit_rows
-from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
 from giftrl.reports.record import Record, mean_base_learners
 from giftrl.workers.merging import require_auto
 from giftrl.workers.planner import MIN_FIRST_ROWS
+from giftrl.workers.threads import Team
 
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
-
 Array = NDArray[np.float64]
-
+NO_WEIGHTS = np.empty(0)
+#: For batches with fewer nonzeros than this share of the features, only the weights in use are computed.
+SPARSE_BATCH_SHARE = 0.1
 #: Parameters that define the model. They must not change between calls of partial_fit.
 MADE_OF = tuple(field.name for field in fields(Parameters))
 #: Matrix types that the compiled loops accept without a copy.
 MATRIX_TYPES: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+class EstimatorModel:
+    """The learner of an estimator, with one score or a score for each class; other models have several learners.
+
+    >>> from giftrl.config import Recipe, make
+    >>> model = EstimatorModel([make(Recipe("squared", beta=1.0), 2, compiled=False)])
+    >>> for _, _, rows in blocks(np.eye(2)):
+    ...     p = model.learn(rows, np.ones(2), NO_WEIGHTS)
+    >>> model.rounds, model.predictor(intercept=False, clip=True).weights.shape
+    (2, (2, 1))
+    """
+
+    each = False  # True if each label column has a model of its own
+
+    def __init__(self, learners: Sequence[Any]) -> None:
+        self.learners: list[Any] = list(learners)
+        self._active: Any = self.learners[0]  # or the team that trains it
+        self._steps: Array | None = None  # step sizes of the last merge
+        self._frozen: tuple[tuple[int, bool, bool | None], Predictor] | None = None
+
+    @contextmanager
+    def together(self, workers: int) -> Iterator[None]:
+        """Use that many threads inside the block: a team of workers (:mod:`giftrl.workers.threads`)."""
+        if workers == 1:
+            yield
+            return
+        learner = self._active
+        try:
+            with Team(learner, workers, steps=self._steps) as team:
+                self._active = team
+                yield
+                team.finish()
+                self._steps = team.steps
+        finally:
+            self._active = learner
+
+    def learn(self, rows: Rows, y: Array, weights: Array) -> Array:
+        """Learn from the examples in order, and return each prediction made before its label was used."""
+        return np.asarray(self._active.learn_rows(rows, y, weights))
+
+    def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
+        """The predictor of all columns, computed on demand and cached until they learn again."""
+        of = self.rounds, intercept, clip
+        if self._frozen is None or self._frozen[0] != of:
+            self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
+        return self._frozen[1]
+
+    def scores(self, x: Any, *, intercept: bool, clip: bool | None) -> Array:
+        """Return the scores of new examples. For small sparse batches only the weights in use are computed."""
+        known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
+        if known or not sparse.issparse(x) or x.nnz > SPARSE_BATCH_SHARE * x.shape[1]:
+            return self.predictor(intercept=intercept, clip=clip).scores(x)
+        features, places = np.unique(x.indices, return_inverse=True)
+        if intercept:
+            features = np.append(features, x.shape[1])
+        frozen = freeze(self.learners, intercept=intercept, clip=clip, features=features)
+        return frozen.scores(sparse.csr_array((x.data, places, x.indptr), (x.shape[0], frozen.weights.shape[0])))
+
+    def replace(self, learners: Sequence[Any]) -> None:
+        """Replace the learners by others with the same columns."""
+        self.learners, self._frozen = list(learners), None
+        self._active = self.learners[0]
+
+    @property
+    def loss_sum(self) -> float:
+        """The weighted sum of progressive losses; the mean over columns that each have a loss."""
+        sums = [total for learner in self.learners for total in learner.loss_sums.tolist()]
+        return float(np.mean(sums)) if len(sums) > 1 else sums[0]
+
+    @property
+    def rounds(self) -> int:
+        """The number of examples learned."""
+        return int(min(learner.rounds for learner in self.learners))
+
+    @property
+    def sound(self) -> bool:
+        """True if every number is finite and all columns have learned the same examples."""
+        return all(learner.sound and learner.rounds == self.rounds for learner in self.learners)
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """The certificates of the run, one for each loss."""
+        return [learner.certificate for learner in self.learners]
+
+    @property
+    def experts(self) -> list[Experts]:
+        """The base learners of each mixture, without learners that are not mixtures."""
+        return [experts_of(learner) for learner in self.learners if isinstance(learner, Mixture)]
+
+
+class SeparateModels(EstimatorModel):
+    """A learner for each label column. Threads share out the columns, with the same result as in one thread."""
+
+    each = True
+    _map: Any = map
+
+    @contextmanager
+    def together(self, workers: int) -> Iterator[None]:
+        with ThreadPoolExecutor(workers, "giftrl-worker") as pool:
+            self._map = pool.map if workers > 1 else map
+            try:
+                yield
+            finally:
+                del self._map
+
+    def learn(self, rows: Rows, y: Array, weights: Array) -> Array:
+        def learn(learner: Any, own: Array) -> Any:
+            return learner.learn_rows(rows, np.ascontiguousarray(own), weights)
+
+        return np.column_stack([*self._map(learn, self.learners, y.T)])
+
+
+class SharedPassModels(EstimatorModel):
+    """A learner of many models, one for each label column, which learns all of them in one pass and one thread."""
+
+    each = True
+
+    @contextmanager
+    def together(self, workers: int) -> Iterator[None]:
+        yield
+
+    def learn(self, rows: Rows, y: Array, weights: Array) -> Array:
+        made = super().learn(rows, y, weights)
+        # One of many models may overflow while the others continue.
+        lost = np.flatnonzero(~np.isfinite(self._active.loss_sums))
+        if len(lost) > 0:
+            raise Overflowed(
+                f"the model of column {lost[0]} (one of {len(lost)}) leaves the range of float64; scale the "
+                "features, use a smaller beta, or an implicit update, which does not overshoot"
+            )
+        return made
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        every: list[Certificate] = self._active.certificates
+        return every
 
 
 @dataclass(eq=False, repr=False)
@@ -74,9 +214,10 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         """Return an untrained model: one learner, or one for each column if ``models`` is given."""
         features = self.n_features_in_
         dimension, constant = (features + 1, features) if self.fit_intercept else (features, None)
-        if models is not None:
-            return EstimatorModel(make_each(recipe, dimension, models, constant=constant), each=True)
-        return EstimatorModel([make(recipe, dimension, classes, constant=constant)])
+        if models is None:
+            return EstimatorModel([make(recipe, dimension, classes, constant=constant)])
+        learners = make_each(recipe, dimension, models, constant=constant)
+        return (SharedPassModels if isinstance(learners[0], LinearLearners) else SeparateModels)(learners)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train a new model on these examples.
@@ -107,7 +248,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
-            self._learn(each_once(x), self._targets(labels), weights, passes, shuffle)
+            self._learn(each_once(x), self._targets(labels, weights), weights, passes, shuffle)
         return self
 
     def _check_unchanged(self) -> None:
@@ -161,15 +302,14 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         # Mixtures take long to compile, so float32 data uses the loop for float64.
         real = np.float64 if self.beta == AUTO else None
         y = labels if order is None else labels[order]
-        w = weights if weights is None or order is None else weights[order]
+        w = NO_WEIGHTS if weights is None else weights if order is None else weights[order]
         unit = self.normalize == "unit"
         for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
             learnt = self._model.rounds
             if kept and self._record.rows:
-                self._record.note_shares(lambda: mean_base_learners(self._model.every_experts))
+                self._record.note_shares(lambda: mean_base_learners(self._model.experts))
             try:
-                own = None if w is None else w[begin:end]
-                made = self._model.learn(rows, y[begin:end], own)
+                made = self._model.learn(rows, y[begin:end], w[begin:end])
             except Overflowed as problem:
                 at = begin + (self._model.rounds - learnt if problem.row is None else problem.row)
                 at = at if order is None else int(order[at])
@@ -179,7 +319,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                     at,
                 ) from None
             if kept:
-                self._record.add(made, y[begin:end], own)
+                self._record.add(made, y[begin:end], None if weights is None else w[begin:end])
 
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """Return the mean validation loss of learners on held-out examples."""
@@ -277,7 +417,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         ``multiclass_hinge``, a matrix of these with a column for each class, flattened row by row.
         """
         check_is_fitted(self)
-        return self._model.certificate
+        certificates = self._model.certificates
+        return certificates if self._model.each else certificates[0]
 
     @property
     def experts_(self) -> Experts | list[Experts]:
@@ -288,7 +429,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         list of such lists.
         """
         check_is_fitted(self)
-        return self._model.experts
+        experts = [experts_of(learner) for learner in self._model.learners]
+        return experts if self._model.each else experts[0]
 
     @property
     def t_(self) -> int:

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.linear.estimator import FTRL, Array
-from giftrl.linear.estimator_model import EstimatorModel
+from giftrl.kernels.base import as_labels
+from giftrl.linear.estimator import FTRL, Array, EstimatorModel
 from giftrl.linear.plain import plain_regressor
 
 
@@ -70,7 +70,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         elif y.shape[1:] != self._outputs:
             rule = f"must have the shape of the targets so far, {('n', *self._outputs)}"
             raise InvalidInput("y", y.shape, rule, "call fit to begin anew")
-        return np.asarray(y, np.float64)
+        return np.ascontiguousarray(y, np.float64)
 
     def _make(self) -> EstimatorModel:
         recipe = self._recipe()
@@ -78,7 +78,9 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
             raise Incompatible(f"{recipe.parts.loss!r} is a multiclass loss; use FTRLClassifier, or a regression loss")
         return self._columns(recipe, models=self._outputs[0] if self._outputs else None)
 
-    def _targets(self, numbers: Array) -> Array:
+    def _targets(self, numbers: Array, weights: Array | None) -> Array:
+        used = numbers if weights is None else numbers[weights > 0.0]
+        as_labels(self._model.learners[0].loss, used, used.shape)
         return numbers
 
     @property

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.reports.diagnostics import SHOWN_WEIGHTS, FeatureWeight, deviations
 from giftrl.reports.page import Page
 from giftrl.reports.record import Record, mean_base_learners
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 class Reporting:
     """The part of an estimator that makes a page of the predictions in its :class:`giftrl.reports.record.Record`."""
 
-    _model: EstimatorModel
+    _model: Any
     _record: Record
 
     def report(self, path: str | PathLike[str] | None = None, *, seconds: float = 5.0) -> Page:
@@ -48,10 +47,10 @@ def _run_of(estimator: Any, seconds: float) -> Run:
     """The facts of the run of a fitted estimator."""
     model, record, losses = estimator._model, estimator._record, estimator.validation_losses_
     names = tuple(map(str, getattr(estimator, "classes_", ())))
-    experts = mean_base_learners(model.every_experts)
+    experts = mean_base_learners(model.experts)
     if experts:
         record.note_shares(lambda: experts, last=True)
-    certificates = estimator.certificate_ if model.each else [estimator.certificate_]
+    certificates = model.certificates
     proved = [best_losses(each, seconds / len(certificates)) for each in certificates] if seconds > 0.0 else []
     also = "" if estimator.beta == "auto" else ", and examples of later passes each time they were learned"
     held_out = f"The certificate counts the examples held out too, which were learned last{also}."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
 from giftrl import losses
-from giftrl.config.class_labels import as_signs, takes_signs
+from giftrl.config.recipe import as_signs, takes_signs
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.streams.batch import listed

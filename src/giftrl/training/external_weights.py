@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.config.class_labels import takes_signs
+from giftrl.config.recipe import takes_signs
 from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors
 from giftrl.losses import EVERY, MULTICLASS

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.config import AUTO, Labels, Recipe, make
-from giftrl.config.class_labels import as_signs, takes_signs
-from giftrl.config.recipe import KINDS, Learner
+from giftrl.config.recipe import KINDS, Learner, as_signs, takes_signs
 from giftrl.config.upgrade import settings_of_now
 from giftrl.errors import SKIP_HINT, BadRow, BadSource, Given, Hint, InvalidInput, TooFewLabels, UnknownName, require
 from giftrl.losses import EVERY, MULTICLASS
