@@ -2,10 +2,14 @@
 
 import numpy as np
 
+from giftrl import distributed
+from giftrl.distributed import shards
+from giftrl.distributed.driver import LocalCrew, Worker
 from giftrl.training import Settings
 from giftrl.workers import planner
 
 SETTINGS = Settings(loss="logistic", bits=8)
+WORKERS = 3
 
 
 def few_rows(patch):
@@ -36,3 +40,37 @@ def bytes_of(model, folder):
     path = folder / "model.giftrl"
     model.save(path)
     return path.read_bytes()
+
+
+def plan_of_few_rows(folder, patch, settings=SETTINGS, workers=WORKERS):
+    """The shards of a small file, many blocks each, in a run of many rounds."""
+    few_rows(patch)
+    patch.setattr(shards, "MIN_BLOCK_BYTES", 256)
+    return distributed.plan(settings, write_rows(folder / "rows.vw"), workers)
+
+
+class Losing(LocalCrew):
+    """Loses a worker in a round: before its order, or after it and before its reply."""
+
+    def __init__(self, reading, lost):
+        super().__init__(reading, len(reading.shards))
+        self.lost = lost
+
+    def one(self, order, piece, whole):
+        if self.lost == (order.version, order.shard, "before"):
+            self.workers[order.shard] = Worker(self.reading)
+        reply = super().one(order, piece, whole)
+        if self.lost == (order.version, order.shard, "after"):
+            self.workers[order.shard] = Worker(self.reading)
+            reply = super().one(order, piece, whole)
+        return reply
+
+
+class Swapping(LocalCrew):
+    """Gives each order to another worker as well, whose reply counts."""
+
+    def one(self, order, piece, whole):
+        super().one(order, piece, whole)
+        reply = self.workers[(order.shard + 1) % len(self.workers)].round(order, whole(), True)
+        assert reply is not None
+        return reply

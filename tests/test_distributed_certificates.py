@@ -6,13 +6,11 @@ import pytest
 
 from giftrl import distributed
 from giftrl.certificates import row_record as at
-from giftrl.distributed import shards
 from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.errors import Incompatible
 from giftrl.training import LinearModel, Settings, train
-from tests.distributed import bytes_of, few_rows, write_rows
-from tests.test_distributed_runs import WORKERS, Losing, Swapping
+from tests.distributed import WORKERS, Losing, Swapping, bytes_of, plan_of_few_rows, write_rows
 
 #: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores.
 KINDS = {
@@ -26,9 +24,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def reading(request, tmp_path, monkeypatch):
-    few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
-    return distributed.plan(KINDS[request.param], write_rows(tmp_path / "rows.vw"), WORKERS)
+    return plan_of_few_rows(tmp_path, monkeypatch, KINDS[request.param])
 
 
 def run(reading, crew=None, after=None):
@@ -38,7 +34,7 @@ def run(reading, crew=None, after=None):
 
 def test_the_certificate_is_about_all_rows_and_nearly_as_good_as_that_of_one_worker(reading, tmp_path):
     model, _ = run(reading)
-    assert model.learner.merges > 2
+    assert model.learner.merges > 4
     best = model.certificate.best_loss(1.0, 5.0)
     alone = train(reading.settings, tmp_path / "rows.vw").certificate.best_loss(1.0, 5.0)
     assert best.rows == alone.rows == 700 and best.weight == pytest.approx(alone.weight)

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from giftrl import distributed, regularizers, schedules, sweeps
-from giftrl.distributed import shards
 from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.distributed.ray_crew import RayCrew
 from giftrl.errors import BadRow, InvalidInput
 from giftrl.training import LinearModel
 from tests.commands import GIFTRL
-from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
+from tests.distributed import SETTINGS, bytes_of, plan_of_few_rows, write_rows
 from tests.sweep_rows import examples
 
 pytestmark = [pytest.mark.verify, pytest.mark.filterwarnings("ignore")]  # Ray's own
@@ -44,9 +43,7 @@ def environment_of(ray):
 
 @pytest.fixture
 def reading(tmp_path, monkeypatch):
-    few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
-    return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
+    return plan_of_few_rows(tmp_path, monkeypatch, workers=WORKERS)
 
 
 @pytest.fixture
@@ -192,14 +189,8 @@ def test_the_command_sweeps_on_a_cluster_and_keeps_repetitions(ray, tmp_path):
     command = [GIFTRL, "sweep", str(data), "--betas", "0.1,1", "--updates", "proximal", "--repetitions", "3"]
     on_ray = [*command, "--cluster", "auto", "--out"]
     for out, run in (("here", [*command, "--out"]), ("there", on_ray), ("there", on_ray)):
-        done = subprocess.run(
-            [*run, str(tmp_path / out)],
-            timeout=300,
-            check=True,
-            env=environment_of(ray),
-            capture_output=True,
-            text=True,
-        )
+        options = {"timeout": 300, "check": True, "env": environment_of(ray), "capture_output": True, "text": True}
+        done = subprocess.run([*run, str(tmp_path / out)], **options)
     assert "3 of 3 repetitions were read from an earlier run" in done.stdout
     kept = [sorted((tmp_path / out / "repetitions").iterdir()) for out in ("here", "there")]
     assert [path.read_bytes() for path in kept[0]] == [path.read_bytes() for path in kept[1]]

@@ -11,23 +11,19 @@ from click.testing import CliRunner
 
 from giftrl import distributed
 from giftrl.cli.commands import main
-from giftrl.distributed import ray_crew, shards
-from giftrl.distributed.driver import Driver, LocalCrew, Worker
-from giftrl.distributed.launch import read_checkpoint, write_checkpoint
+from giftrl.distributed import ray_crew
+from giftrl.distributed.driver import Driver, LocalCrew
+from giftrl.distributed.launch import read_checkpoint
 from giftrl.distributed.ray_crew import require_address
 from giftrl.errors import BadRow, InvalidInput, ModelFileError
 from giftrl.training import Checkpoint, LinearModel, Settings, train
 from giftrl.training.model import pack
-from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
-
-WORKERS = 3
+from tests.distributed import SETTINGS, WORKERS, Losing, bytes_of, plan_of_few_rows, write_rows
 
 
 @pytest.fixture
 def reading(tmp_path, monkeypatch):
-    few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
-    return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
+    return plan_of_few_rows(tmp_path, monkeypatch)
 
 
 def run(reading, crew=None, **options):
@@ -52,48 +48,6 @@ def test_one_worker_is_a_run_without_workers(reading, tmp_path):
     assert same_but_stamps(model, alone)
 
 
-class Losing(LocalCrew):
-    """Loses a worker in a round: before its order, or after it and before its reply."""
-
-    def __init__(self, reading, lost):
-        super().__init__(reading, len(reading.shards))
-        self.lost = lost
-
-    def one(self, order, piece, whole):
-        if self.lost == (order.version, order.shard, "before"):
-            self.workers[order.shard] = Worker(self.reading)
-        reply = super().one(order, piece, whole)
-        if self.lost == (order.version, order.shard, "after"):
-            self.workers[order.shard] = Worker(self.reading)
-            reply = super().one(order, piece, whole)
-        return reply
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_worker_may_be_lost_in_any_round(reading, tmp_path, when):
-    expected = run(reading)
-    wanted = bytes_of(expected.model, tmp_path)
-    assert expected.progress.version > 4
-    for version in range(expected.progress.version):
-        lost = run(reading, Losing(reading, (version, version % WORKERS, when)))
-        assert bytes_of(lost.model, tmp_path) == wanted
-
-
-class Swapping(LocalCrew):
-    """Gives each order to another worker as well, whose reply counts."""
-
-    def one(self, order, piece, whole):
-        super().one(order, piece, whole)
-        reply = self.workers[(order.shard + 1) % len(self.workers)].round(order, whole(), True)
-        assert reply is not None
-        return reply
-
-
-def test_a_slice_may_be_given_to_another_worker(reading, tmp_path):
-    swapped = run(reading, Swapping(reading, WORKERS))
-    assert bytes_of(swapped.model, tmp_path) == bytes_of(run(reading).model, tmp_path)
-
-
 def test_workers_need_the_state_as_a_whole_once(reading):
     wholes = []
 
@@ -103,24 +57,6 @@ def test_workers_need_the_state_as_a_whole_once(reading):
 
     run(reading, Counting(reading, WORKERS))
     assert sorted(wholes) == [1, 2]
-
-
-def test_a_run_goes_on_from_any_checkpoint(reading, tmp_path):
-    path, kept = tmp_path / "run.checkpoint", []
-
-    def after(driver):
-        write_checkpoint(path, driver)
-        kept.append(path.read_bytes())
-
-    driver = Driver(LinearModel(reading.settings), reading, LocalCrew(reading, WORKERS))
-    driver.run(after)
-    wanted = bytes_of(driver.model, tmp_path)
-    assert len(kept) > 4
-    for each in kept:
-        path.write_bytes(each)
-        model, progress = read_checkpoint(path, reading)
-        again = Driver(model, reading, LocalCrew(reading, WORKERS), progress)
-        assert bytes_of(again.run(), tmp_path) == wanted
 
 
 def test_train_writes_checkpoints_and_goes_on(reading, tmp_path):

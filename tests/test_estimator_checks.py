@@ -16,7 +16,7 @@ IMPOSSIBLE = dict.fromkeys(
 #: A mixture, whose experts learn at many rates, passes this one too.
 IN_ONE_PASS = {
     "check_class_weight_classifiers": "asks 50 rows of norm 30 for an intercept against all of them, and gives other "
-    "estimators 1,000 passes for it (max_iter, n_iter); one pass is not enough, and with passes=100 the check passes",
+    "estimators 1,000 passes for it (max_iter, n_iter); one pass is not enough, and with passes=100 the check passes"
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible
@@ -19,6 +20,7 @@ from giftrl.workers.merge_experts import merge_experts, merge_features, unit_of
 from giftrl.workers.merging import blended, copy_of, first_steps, merge, merge_mixtures
 from giftrl.workers.pieces import ONE_THREAD, Share, put, take, take_all
 from giftrl.workers.step_size import Window
+from giftrl.workers.threads import Team
 from tests import merging_twin as twin
 
 FEATURES = 6
@@ -110,10 +112,15 @@ def test_a_worker_without_rows_changes_nothing(kind: str) -> None:
     assert distance(merged(base, members), merged(base, members[:2])) < 1e-12
 
 
+@pytest.mark.parametrize("still", [False, True])  # weights may move although no strength grows
 @pytest.mark.parametrize("kind", learners())
-def test_loops_equal_the_twin(kind: str) -> None:
+def test_loops_equal_the_twin(kind: str, still: bool) -> None:
     base, members = workers_of(learners()[kind], [20, 7, 13])
     piece, *pieces = take_all([base, *members], EVERY)
+    for each in pieces if still else ():
+        for column in (int(base.places.curve), int(base.places.root)):
+            each.x[:, column] = piece.x[:, column]
+        each.record[:, SCALE] = piece.record[:, SCALE]
     place = -1 if base.constant is None else base.constant
     known = merge_features(base, piece, pieces, place)
     obvious = twin.merge_features(base, piece, pieces)
@@ -129,22 +136,6 @@ def test_loops_equal_the_twin(kind: str) -> None:
     poor, rich = twin.wealth(own[0], own[1:])
     stakes = own[0].coin[:, 1] + sum(each.coin[:, 1] - own[0].coin[:, 1] for each in own[1:])
     np.testing.assert_allclose(ends.coin, np.stack([stakes, poor, rich], axis=1), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["logistic", "no constant", "softmax"])
-def test_weights_that_move_where_no_strength_grows_are_averaged_plainly(kind: str) -> None:
-    base, members = workers_of(learners()[kind], [20, 7, 13])
-    piece, pieces = _first_and_others(base, members)
-    for each in pieces:
-        for column in (int(base.places.curve), int(base.places.root)):
-            each.x[:, column] = piece.x[:, column]
-        each.record[:, SCALE] = piece.record[:, SCALE]
-    place = -1 if base.constant is None else base.constant
-    ends = merge_experts(base, piece, pieces, merge_features(base, piece, pieces, place), place)
-    obvious = twin.merge_features(base, piece, pieces)
-    own = [twin.in_units(base, each, obvious, base.constant) for each in pieces]
-    n = lanes(base.grid)
-    np.testing.assert_allclose(ends.average[..., :n], np.mean([each.x for each in own], axis=0), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("step", [0.0, 0.3, 1.0])
@@ -333,3 +324,42 @@ def test_the_constant_of_the_coin_takes_up_what_centres_move() -> None:
     expected = np.average(constants, axis=0, weights=rows)
     assert any(o.shift.any() for o in own)
     np.testing.assert_allclose(merge_mixtures(base, piece, pieces).ends.offsets[n], expected, rtol=1e-9)
+
+
+#: Columns of rows for compiled merges.
+COLUMNS = 40
+
+
+def stream(n: int) -> tuple[Any, Any]:
+    """Rows of three dense features, many rare ones whose scales grow on the way, and a constant; scores."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, COLUMNS)) * np.where(rng.random((n, COLUMNS)) < 0.1, 1.0, 0.0)
+    x[:, 3:] *= np.exp(np.linspace(0.0, 3.0, n))[:, None]
+    x[:, :3] = rng.normal(size=(n, 3)) + 1.0
+    x[:, -1] = 1.0
+    return sparse.csr_array(x), x @ rng.normal(size=COLUMNS) / 3.0 + rng.normal(size=n)
+
+
+def learner_of(kind: str, compiled: bool) -> Any:
+    options: dict[str, Any] = {"constant": COLUMNS - 1, "compiled": compiled}
+    if kind == "softmax":
+        return MulticlassMixture(COLUMNS, 3, "softmax", **options)
+    return MixtureLearner(COLUMNS, kind, **options)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("workers", [3])
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+def test_a_compiled_team_learns_what_a_plain_one_learns(kind: str, workers: int) -> None:
+    x, score = stream(900)
+    y: Any = np.digitize(score, [0.0, 1.5]) if kind == "softmax" else np.where(score > 0.5, 1.0, -1.0)
+    found = []
+    for compiled in (False, True):
+        learner = learner_of(kind, compiled)
+        with Team(learner, workers, first=100) as team:
+            made = team.learn(x, y)
+            team.finish()
+            found.append((made, team.steps, learner.predict(x)))
+        assert team.times.merges > 5
+    for plain, own in zip(*found, strict=True):
+        np.testing.assert_allclose(own, plain, rtol=1e-3, atol=1e-3)

@@ -120,21 +120,6 @@ def test_the_fixtures_load_for_ever(path):
     assert same(dict(sorted(expected.items())), arrays) and same(settings, header)
 
 
-def test_the_fixture_of_version_2_is_what_is_written_today(folder):
-    save(folder / "v2.giftrl", *kinds())
-    assert (folder / "v2.giftrl").read_bytes() == V2.read_bytes()
-
-
-def test_millions_of_coordinates(folder):
-    rng = np.random.default_rng(0)
-    arrays = {name: rng.random(1 << 22, np.float32) for name in ("theta", "strength", "scale")}
-    save(folder / "large.giftrl", arrays, {})
-    assert same(
-        arrays, dict(sorted(load(folder / "large.giftrl")[0].items(), key=lambda item: list(arrays).index(item[0])))
-    )
-    (folder / "large.giftrl").unlink()
-
-
 # What cannot be saved -------------------------------------------------------------------------------------------------
 
 

@@ -65,12 +65,6 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict
         path: of the file; its folder must exist.
         arrays: by name; of integers or floats.
         header: anything that JSON can hold, and infinities and NaN.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(f"{folder}/a.giftrl", {"x": np.arange(3)}, {"beta": 1.0})
-    ...     os.path.getsize(f"{folder}/a.giftrl")
-    272
     """
     require(isinstance(arrays, Mapping), "arrays", arrays, "must be a dict of arrays by name", "use {'x': x}")
     require(type(header) is dict, "header", header, "must be a dict", "use {} for no header")
@@ -93,38 +87,28 @@ def _start(ours: str, arrays: dict[str, Array]) -> bytes:
     table: dict[str, Any] = {"__metadata__": {"giftrl": ours}}
     names = {dtype: name for name, dtype in DTYPES.items()}
     for name, array in arrays.items():
-        table[name] = {
-            "dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]
-        }  # fmt: skip
-        end += array.nbytes
+        begin, end = end, end + array.nbytes
+        table[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the header of a model file.
+    """The arrays, which can be written to, and the header of a model file.
 
-    The arrays can be written to. A file that is damaged, or was not made by :func:`save`, or by one of a later version,
-    is a :class:`ModelFileError`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(f"{folder}/a.giftrl", {"x": np.arange(3)}, {"beta": 1.0})
-    ...     load(f"{folder}/a.giftrl")
-    ({'x': array([0, 1, 2])}, {'beta': 1.0})
+    A file that is damaged, or was not made by :func:`save`, or by one of a later version, is a :class:`ModelFileError`.
     """
     # A pipe without a writer would make a plain open wait for ever.
     with file_errors(path), FileIO(os.fspath(path), opener=open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(
-                path, "is a folder, a device or a pipe and not a file", "give the name of a model file"
-            )
+            problem = "is a folder, a device or a pipe and not a file"
+            raise ModelFileError(path, problem, "give the name of a model file")
         try:
             return _read(file, status.st_size)
-        except _Problem as problem:
-            raise ModelFileError(path, *problem.args) from problem.__cause__
+        except _Problem as found:
+            raise ModelFileError(path, *found.args) from found.__cause__
         except MemoryError as error:
             raise ModelFileError(path, "does not fit in memory", "load it on a larger machine") from error
 
@@ -145,13 +129,8 @@ def _checked(name: str, array: Array) -> Array:
     where = f"arrays[{name!r}]"
     known = native in DTYPES.values()
     require(known, where, given.dtype, "must be of integers or floats of at most 64 bits", "use astype")
-    require(
-        given.ndim <= MAX_DIMENSIONS,
-        where,
-        given.shape,
-        f"must have at most {MAX_DIMENSIONS} dimensions",
-        "use reshape",
-    )
+    rule = f"must have at most {MAX_DIMENSIONS} dimensions"
+    require(given.ndim <= MAX_DIMENSIONS, where, given.shape, rule, "use reshape")
     return np.asarray(given, dtype=native, order="C")
 
 
@@ -207,15 +186,15 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
 
 def _metadata(metadata: dict[str, str] | None) -> tuple[Any, str]:
     """The content of our entry, still as JSON, and the digest."""
-    foreign = "has no giftrl header: another program wrote it", "give a file that giftrl saved"
+    foreign = _Problem("has no giftrl header: another program wrote it", "give a file that giftrl saved")
     if metadata is None or "giftrl" not in metadata:
-        raise _Problem(*foreign)
+        raise foreign
     try:
         ours = parse(metadata["giftrl"])
     except ValueError as error:
         raise _Problem(f"has a giftrl header that cannot be read ({_short(error)})") from error
     if not isinstance(ours, dict) or ours.get("format") != FORMAT or type(ours.get("version")) is not int:
-        raise _Problem(*foreign)
+        raise foreign
     version = ours["version"]
     if version > VERSION:
         problem = f"has version {str(version)[:80]} of the format, and this giftrl reads up to {VERSION}"
@@ -252,25 +231,15 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
     >>> to_json({"upper": float("inf"), "names": ["a", None]})
     {'upper': {'$float': 'inf'}, 'names': ['a', None]}
     """
-    require(
-        depth <= MAX_HEADER_DEPTH,
-        argument,
-        "...",
-        f"must not be nested deeper than {MAX_HEADER_DEPTH}",
-        "flatten the header",
-    )
+    rule = f"must not be nested deeper than {MAX_HEADER_DEPTH}"
+    require(depth <= MAX_HEADER_DEPTH, argument, "...", rule, "flatten the header")
     if header is None or isinstance(header, bool):
         return header
     if isinstance(header, str):
         return str(header)
     if isinstance(header, int):
-        require(
-            header.bit_length() <= MAX_INTEGER_BITS,
-            argument,
-            "...",
-            f"must have at most {MAX_INTEGER_BITS} bits",
-            "write it as a str",
-        )
+        rule = f"must have at most {MAX_INTEGER_BITS} bits"
+        require(header.bit_length() <= MAX_INTEGER_BITS, argument, "...", rule, "write it as a str")
         return int(header)
     if isinstance(header, float):
         return float(header) if math.isfinite(header) else {"$float": str(float(header))}
@@ -281,9 +250,8 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
             require(isinstance(key, str), argument, key, "must have str keys", "use str(key)")
             require(not key.startswith("$"), argument, key, "must not have keys that begin with $", "rename the key")
         return {str(key): to_json(item, f"{argument}[{key!r}]", depth + 1) for key, item in header.items()}
-    raise InvalidInput(
-        argument, header, "must be None, bool, int, float, str, list or dict", "convert it; arrays have their own place"
-    )
+    rule = "must be None, bool, int, float, str, list or dict"
+    raise InvalidInput(argument, header, rule, "convert it; arrays have their own place")
 
 
 def from_json(value: Any, depth: int = 0) -> Any:

@@ -54,11 +54,6 @@ class NamedLearner:
         self._by_number = np.empty(0, np.int32)
         self._writers: list[RowWriter] = []  # not in use by any thread
 
-    @property
-    def _constant(self) -> tuple[int, ...]:
-        """The coordinate of the constant, if there is one."""
-        return (0,) if self.intercept else ()
-
     def learn_one(self, x: Mapping[Any, float], y: float, weight: float = 1.0) -> None:
         """Learn from one example."""
         if not 0.0 <= weight < math.inf:
@@ -77,7 +72,7 @@ class NamedLearner:
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
         """Learn from dictionaries, one for each example."""
         weights = self._weights(weights, len(rows), y)
-        every, constant = [self._values(row) for row in rows], self._constant
+        every, constant = [self._values(row) for row in rows], (0,) if self.intercept else ()
         kept = np.flatnonzero(weights)
         values = [np.empty(0), *(every[i] for i in kept.tolist())]
         slots = [np.empty(0, np.int32), *(self._entered(rows[i], *constant) for i in kept.tolist())]
@@ -186,18 +181,14 @@ class NamedLearner:
         """Return the coordinate of each column. New names are numbered in the order of entries, row by row."""
         if not sparse.issparse(x):
             return self._entered(names if len(x) > 0 else ())
-        slots = self._numbered(len(names)) if isinstance(names, range) else np.full(len(names), -1, np.int32)
+        slots = np.full(len(names), -1, np.int32)
+        if isinstance(names, range):  # names that are numbers have a table of their own, -1 for those not known yet
+            slots[: len(self._by_number)] = self._by_number[: len(names)]
+            self._by_number = slots = np.append(slots, self._by_number[len(names) :])
         columns, first = np.unique(x.indices[slots[x.indices] < 0], return_index=True)
         columns = columns[np.argsort(first)]
         slots[columns] = self._entered([names[j] for j in columns.tolist()])
         return slots[: len(names)]
-
-    def _numbered(self, count: int) -> Numbers:
-        """Return the coordinates of features named 0, 1, ..., count - 1 (-1 if not known yet)."""
-        if len(self._by_number) < count:
-            more = np.full(count - len(self._by_number), -1, np.int32)
-            self._by_number = np.concatenate([self._by_number, more])
-        return self._by_number
 
     def _run(self, values: Array, slots: Numbers, indptr: NDArray[np.int64], y: Array, weights: Array) -> None:
         """Learn from examples whose names have coordinates."""
@@ -227,10 +218,7 @@ class NamedLearner:
 class RowWriter:
     """A buffer for one example at a time; fast when consecutive examples have the same feature names.
 
-    Args:
-        learner: the learner of the examples.
-        capacity: the maximum number of entries of an example, with the constant.
-        constant: True if the last entry is the constant, which has coordinate 0.
+    It has room for ``capacity`` entries; with ``constant``, the last one is the constant, whose coordinate is 0.
     """
 
     def __init__(self, learner: OneScore, capacity: int, constant: bool) -> None:

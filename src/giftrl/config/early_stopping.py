@@ -18,14 +18,9 @@ FIRST_THINNED_ROW = 1 << 16
 
 
 def held_out(first: int, rows: int, fraction: float) -> NDArray[np.bool_]:
-    """True for the rows of a pass that are held out: of every 1 / ``fraction`` rows the last.
+    """True for held-out rows among ``rows`` rows of a pass from row ``first`` on: the last of each 1 / ``fraction``.
 
-    The fraction halves at row 65,536, at row 131,072 and at each further power of two.
-
-    Args:
-        first: number of the first of these rows, from 0.
-        rows: their number.
-        fraction: 0 to hold out none.
+    The fraction halves at row 65,536, at row 131,072 and at each further power of two; 0 holds out none.
 
     >>> np.flatnonzero(held_out(5, 20, 0.1)).tolist(), int(held_out(0, 1 << 18, 0.1).sum())
     ([4, 14], 13107)
@@ -48,35 +43,16 @@ class EarlyStopping:
     """Several passes over the same rows, of which the best one is kept.
 
     Args:
-        learners: of the columns of a model, trained by the caller.
+        learners: of the columns of a model, trained by the caller between :meth:`begin` and :meth:`end`.
         validate: returns the loss of learners on the rows held out; None if there are none.
-
-    Attributes:
-        losses: the loss on the rows held out after each pass.
-        done: number of passes so far.
-        kept: number of the best of them, from 1.
-        best: the learners after that pass, if rows are held out.
-
-    >>> from giftrl.mixtures import MixtureLearner
-    >>> learner = MixtureLearner(1, "squared", compiled=False)
-    >>> losses = iter([3.0, 2.0, 2.5, 1.0])
-    >>> passes = EarlyStopping([learner], lambda learners: next(losses))
-    >>> improving = True
-    >>> while improving:
-    ...     passes.begin()
-    ...     _ = learner.learn([[1.0], [-1.0]], [1.0, -1.0])
-    ...     improving = passes.end()
-    >>> passes.losses, passes.kept
-    ([3.0, 2.0, 2.5], 2)
     """
 
     def __init__(self, learners: Sequence[Any], validate: Callable[[list[Any]], float] | None = None) -> None:
-        self.learners = list(learners)
-        self.validate = validate
-        self.done = 0
-        self.kept = 1
-        self.losses: list[float] = []
-        self.best: list[Any] = []
+        self.learners, self.validate = list(learners), validate
+        self.done = 0  # the number of passes so far
+        self.kept = 1  # the number of the best of them
+        self.losses: list[float] = []  # on the rows held out, after each pass
+        self.best: list[Any] = []  # the learners after the best pass, if rows are held out
 
     def begin(self) -> None:
         """Begin a pass. From the second one on, mixtures are told that the rows are not new."""

@@ -23,12 +23,7 @@ LARGEST_LOG = 709.0
 
 
 class Link(StrEnum):
-    """The link from scores to labels. Scores have a row for each prediction, a column for each model or class.
-
-    >>> scores = np.array([[0.0], [2.0]])
-    >>> Link.EXP.means(scores).round(3).tolist(), Link.SIGMOID.probabilities(scores).round(3).tolist()
-    ([[1.0], [7.389]], [[0.5, 0.5], [0.119, 0.881]])
-    """
+    """The link from scores to labels. Scores have a row for each prediction, a column for each model or class."""
 
     IDENTITY = "identity"  # a score is a prediction, or its sign or the largest of a row is one
     SIGMOID = "sigmoid"  # a score is the log-odds of a class against the rest
@@ -178,13 +173,9 @@ def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
 
 
 def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
-    """Scores as a mixture clips them in the course of learning, if that leaves what they predict the same.
+    """Scores of classes as a mixture clips them in training: a hinge loss asks for no more than a margin of 1.
 
-    For classes, a hinge loss asks for no more than a margin of 1. Predictions of real numbers are left as they are.
-
-    Args:
-        learners: of the columns of the scores, or one for all of them.
-        scores: a row for each prediction.
+    ``learners`` are those of the columns of the scores, or one for all of them. Other predictions stay as they are.
     """
     if accepts(learners[0].loss, 0.5) or not isinstance(learners[0], Mixture):
         return scores
@@ -194,13 +185,7 @@ def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
 
 
 def losses_of(loss: Any, scores: Array, labels: Array) -> Array:
-    """The loss of each row.
-
-    Args:
-        loss: of one score or of K scores.
-        scores: a row for each label, with a column for each of K scores.
-        labels: of the loss; as many columns as there are scores if each has a label of its own, and then the mean of
-            their losses counts.
+    """The loss of each row of scores; the mean over the columns if each score has a label of its own.
 
     >>> from giftrl.losses import Squared
     >>> losses_of(Squared(), np.array([[2.0, 1.0]]), np.array([[3.0, 3.0]])).tolist()

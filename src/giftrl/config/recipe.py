@@ -131,6 +131,7 @@ class Recipe:
         others = {each for name in DEFAULTS for part in KINDS[name][0] for each in _fields(KINDS[name][0], part)}
         others -= FIELDS | known
         refused = {name: getattr(self, name) for name in (*DEFAULTS, "lookahead")} if self.auto else {}
+        automatic = Given("beta", AUTO)
         for name, value in self.parameters.items():
             if name in others:
                 refused[name] = value
@@ -140,11 +141,7 @@ class Recipe:
             if value is None:
                 continue
             if self.auto:
-                rule: Message = (
-                    "must be left out with ",
-                    Given("beta", AUTO),
-                    ", which chooses the parts as it learns",
-                )
+                rule: Message = ("must be left out with ", automatic, ", which chooses the parts as it learns")
                 remedy = ("give a beta, such as ", Given("beta", 1.0), ", to choose the parts yourself")
                 raise InvalidInput(name, value, rule, remedy)
             named = between((Given(part, getattr(self, part)) for part in DEFAULTS), ", ")
@@ -218,12 +215,8 @@ def make(
 ) -> Any:
     """A learner that has learned nothing yet, one of :data:`Learner`.
 
-    Args:
-        recipe: its settings.
-        dimension: the number of features.
-        classes: the number of classes; needed by losses that take a score for each, not used by others.
-        constant: the feature that is always 1, or None.
-        compiled: False to run its loops as plain Python.
+    Losses that take a score for each class need the number of ``classes``. ``constant`` is the feature that is always
+    1, or None; with ``compiled`` False, loops run as plain Python.
 
     >>> make(Recipe("squared"), 3, constant=2)
     MixtureLearner(3, Squared(), preset='default', dtype='float32')

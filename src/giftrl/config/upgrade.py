@@ -30,11 +30,7 @@ SCALE, CENTRE, MEAN, COUNT, DENSE_PLACE, THETA = range(6)
 
 
 def metadata_of_now(metadata: Mapping[str, str], entry: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-    """The metadata of a file and the parsed entry of giftrl, with the digest in that entry.
-
-    >>> metadata_of_now({"giftrl": "...", "sha256": "00"}, {"version": 1})
-    ({'giftrl': '...'}, {'version': 1, 'sha256': '00'})
-    """
+    """The metadata of a file and the parsed entry of giftrl, with the digest in that entry."""
     if entry.get("version") != 1 or "sha256" in entry or "sha256" not in metadata:
         return dict(metadata), entry
     rest = {name: value for name, value in metadata.items() if name != "sha256"}

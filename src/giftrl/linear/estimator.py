@@ -245,18 +245,15 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 self._validation_losses: list[float] = []
                 self._sparse = False
                 self._record = Record()
-            self._check_unchanged()
+            for name, before in self._made_of.items():
+                value = getattr(self, name)
+                if value is not before and value != before:
+                    rule = f"must stay what it was when learning began, {before!r}"
+                    raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
             self._learn(each_once(x), self._targets(labels, weights), weights, passes, shuffle)
         return self
-
-    def _check_unchanged(self) -> None:
-        for name, before in self._made_of.items():
-            value = getattr(self, name)
-            if value is not before and value != before:
-                rule = f"must stay what it was when learning began, {before!r}"
-                raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
 
     def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:
         """Learn from validated examples, without those of weight 0."""
@@ -439,19 +436,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         return self._model.rounds + 1
 
 
-# Tables of other libraries: whatever speaks Arrow's PyCapsule protocol, for scikit-learn to take from there.
-
-
 def as_frame(x: Any) -> Any:
-    """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is.
-
-    >>> import pyarrow
-    >>> class Table:
-    ...     def __arrow_c_stream__(self, requested_schema=None):
-    ...         return pyarrow.table({"a": [1.0, 2.0]}).__arrow_c_stream__(requested_schema)
-    >>> as_frame(Table()).column_names, as_frame([[1.0]])
-    (['a'], [[1.0]])
-    """
+    """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is."""
     speaks = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
     if not speaks or hasattr(x, "__array__"):
         return x

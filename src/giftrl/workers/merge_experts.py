@@ -15,10 +15,7 @@ finds the best point between the two.
 The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet with theta added and with all that the
 workers have won, and the bet of the average share theta/(1 + G) and of the average win, both weighted by the stakes of
 the workers. The share needs both ends as the weights of other experts do: with theta always added, 16 workers on
-500,000 rows like rcv1's made the loss of the coin a third larger. (The product of the factors by which each wealth has
-grown is the wealth of one gambler who had made all these bets. Sixteen workers that double it make it 65,536 times as
-large. In a stream that is sorted by class, the rows that a merge is fitted to are all of one class, and do not show
-that this is far too large.)
+500,000 rows like rcv1's made the loss of the coin a third larger.
 """
 
 from typing import Any, NamedTuple
