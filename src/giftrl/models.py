@@ -1,13 +1,5 @@
 """Model files: named arrays and a header of settings, in one file that nothing in it can run.
 
->>> import tempfile, numpy as np
->>> from giftrl import models
->>> with tempfile.TemporaryDirectory() as folder:
-...     models.save(f"{folder}/a.giftrl", {"theta": np.array([1.0, 2.0])}, {"loss": "logistic"})
-...     arrays, header = models.load(f"{folder}/a.giftrl")
->>> arrays["theta"].sum(), header
-(np.float64(3.0), {'loss': 'logistic'})
-
 A model file is a safetensors file with our settings in its metadata, and a checksum over every byte.
 
 A safetensors file is eight bytes with the length of a JSON text, that text, and the arrays. Its metadata has one entry
@@ -65,6 +57,12 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict
         path: of the file; its folder must exist.
         arrays: by name; of integers or floats.
         header: anything that JSON can hold, and infinities and NaN.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/a.giftrl", {"x": np.arange(3)}, {"beta": 1.0})
+    ...     os.path.getsize(f"{folder}/a.giftrl")
+    272
     """
     require(isinstance(arrays, Mapping), "arrays", arrays, "must be a dict of arrays by name", "use {'x': x}")
     require(type(header) is dict, "header", header, "must be a dict", "use {} for no header")
@@ -98,6 +96,12 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
     """The arrays, which can be written to, and the header of a model file.
 
     A file that is damaged, or was not made by :func:`save`, or by one of a later version, is a :class:`ModelFileError`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/a.giftrl", {"x": np.arange(3)}, {"beta": 1.0})
+    ...     load(f"{folder}/a.giftrl")
+    ({'x': array([0, 1, 2])}, {'beta': 1.0})
     """
     # A pipe without a writer would make a plain open wait for ever.
     with file_errors(path), FileIO(os.fspath(path), opener=open_at_once) as file:
