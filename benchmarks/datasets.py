@@ -33,7 +33,7 @@ class Data(NamedTuple):
 
     @property
     def dense(self) -> bool:
-        """Whether the rows are a dense matrix, not CSR."""
+        """True for a dense matrix, False for CSR."""
         return not sparse.issparse(self.x)
 
     @property
@@ -92,16 +92,12 @@ class Rcv1Like:
 
 
 class Source(NamedTuple):
-    """A data set: its LIBSVM file in the folder GIFTRL_DATA, and the kind of its labels.
-
-    Attributes:
-        sequential: keep the order of the file, because the data is a stream.
-    """
+    """A data set: its LIBSVM file in the folder GIFTRL_DATA, and the kind of its labels."""
 
     name: str
     file: str
     kind: str
-    sequential: bool = False
+    sequential: bool = False  # keep the order of the file, because the data is a stream
 
     def unavailable(self) -> str | None:
         """The reason why it is not available, or None."""
@@ -150,12 +146,7 @@ def labels(y: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], int 
 
 
 class FromFile:
-    """Examples with labels -1 and +1 of a data set, in the order of the file, as float32.
-
-    Args:
-        source: the data set.
-        dense: True for a dense matrix, False for CSR.
-    """
+    """Examples with labels -1 and +1 of a data set, in the order of the file, as float32."""
 
     def __init__(self, source: Source, dense: bool) -> None:
         self.source, self.dense, self.name = source, dense, source.name

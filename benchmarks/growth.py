@@ -22,7 +22,7 @@ from scipy import sparse
 from benchmarks.datasets import Data
 from benchmarks.rcv1_like import draw_features
 from benchmarks.solvers import floors
-from benchmarks.solvers.ours import Many, One
+from benchmarks.solvers.ours import One
 from benchmarks.table import Grid, parse, publish, replaced, wide_console
 
 REPETITIONS = 3
@@ -81,11 +81,11 @@ def _passes(data: Data, models: int) -> dict[str, Callable[[], Any]]:
     w: NDArray[np.float32] = np.zeros(data.dimension, np.float32)
 
     def by_floor() -> float:
-        return float(floors.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w, 0.0))
+        return float(floors.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w))
 
     passes: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
     for regularizer in ("squared_norm", "curvature"):
-        solver = One(regularizer, "proximal") if models == 1 else Many(regularizer, "proximal", models)
+        solver = One(regularizer, "proximal", models)
         solver.prepare(data)
         name = f"{regularizer.replace('_', ' ')}, proximal"
         passes[name] = functools.partial(solver.learner().learn, data.x, data.y)

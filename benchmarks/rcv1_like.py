@@ -88,11 +88,7 @@ def rcv1_like(
 ) -> tuple[Any, NDArray[np.float64]]:
     """A CSR matrix of float32 values with int32 indices, and labels -1 and +1.
 
-    Args:
-        rows: how many documents.
-        features: how many features; no document has more than half of them.
-        seed: the same seed gives the same documents.
-        exponent, offset: of the law of the features.
+    No document has more than half of the features. The same seed gives the same documents.
 
     >>> x, y = rcv1_like(1000, 500, seed=1)
     >>> x.shape, x.dtype.name, x.indices.dtype.name, sorted(set(y.tolist()))

@@ -55,13 +55,7 @@ def measure(
     """Prepare every solver, run it once as a warm-up, then time the solvers in turn.
 
     Compilation, filling of caches and conversion of data happen before the first repetition that counts. Losses are
-    computed after the warm-up, and are not timed.
-
-    Args:
-        data: the data set.
-        solvers: the solvers; the result of one that cannot run here has the reason.
-        repetitions: how many times each solver is timed.
-        report: called with a line of text about the work in progress.
+    computed after the warm-up, and are not timed. ``report`` is called with lines about the work in progress.
     """
     results, ready = [], []
     for solver in solvers:

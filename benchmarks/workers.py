@@ -102,11 +102,11 @@ def command(path: Path, workers: int, one_core: bool) -> float:
 
 def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str:
     """The tables."""
-    head = ["", "rows", "one", "two threads", "ratio", "merges", "a merge"]
+    head = ["", "rows", "one", "two threads", "strong scaling", "weak scaling", "merges", "a merge"]
     lines = [
         [
             each.name, f"{each.rows:,}", f"{each.alone:.2f} s", f"{each.together:.2f} s",
-            f"{each.alone / each.together:.2f}", str(each.spent.merges),
+            f"{each.alone / each.together:.2f}", f"{each.half / each.together:.2f}", str(each.spent.merges),
             f"{1e3 * each.spent.merging / max(each.spent.merges, 1):.0f} ms",
         ]
         for each in measured
@@ -117,15 +117,6 @@ def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str
         rows = [[name, f"{value:.1f} s", f"{value / best:.2f}"] for name, value in text.items()]
         title = f"Measured: giftrl train on {size / 1e9:.1f} GB of LIBSVM text"
         parts.append(Grid(title, ["", "whole command", "over two workers"], rows).markdown())
-    head = ["", "rows", "strong: speed over one worker", "rows for each worker", "weak: part of its speed"]
-    lines = [
-        [
-            each.name, f"{each.rows:,}", f"{each.alone / each.together:.2f}", f"{each.rows // 2:,}",
-            f"{each.half / each.together:.2f}",
-        ]
-        for each in measured
-    ]  # fmt: skip
-    parts.append(Grid("Strong and weak scaling, two threads", head, lines).markdown())
     return "\n\n".join(parts)
 
 

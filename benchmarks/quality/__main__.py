@@ -33,13 +33,7 @@ ALL_LOSSES = [loss for losses in LOSSES.values() for loss in losses]
 
 
 def predictions(x: Any, y: NDArray[np.float64], loss: str, classes: int | None = None) -> NDArray[np.float64]:
-    """The prediction of giftrl for each row, before it learns from the row.
-
-    Args:
-        x: rows without a constant column, CSR or dense.
-        y: labels, as in :class:`benchmarks.quality.data.Case`.
-        loss: ``logistic``, ``hinge``, ``squared``, ``absolute``, or ``log`` for classes.
-        classes: the number of classes, for the loss ``log``.
+    """The prediction of giftrl for each row of a :class:`benchmarks.quality.data.Case`, before it learns from the row.
 
     >>> predictions(np.eye(2), np.array([1.0, -1.0]), "logistic").shape
     (2,)

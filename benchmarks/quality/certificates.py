@@ -33,38 +33,20 @@ ORDERS = {"shuffled": "0", "in time order": "own"}
 
 
 class Line(NamedTuple):
-    """One line of the table. Losses are averages over rows.
-
-    Attributes:
-        nonzeros: of all rows, with the constant feature.
-        loss: of the run.
-        optimum: the loss of the best model in the ball that the solver met: no less than the least loss there.
-        proved: what that solver, with all rows, proves to be a lower bound.
-        best: what the certificate says of models up to the size of the run's own.
-        wide: the same for models up to ten times as large.
-        least: what no model at all goes below.
-        zero: the loss of the model 0.
-        kept: how many rows were kept.
-        seconds: for ``best``.
-    """
+    """One line of the table. Losses are averages over examples."""
 
     task: str
     rows: int
-    nonzeros: int
-    loss: float
-    optimum: float
-    proved: float
-    best: float
-    wide: float
-    least: float
-    zero: float
-    kept: int
-    seconds: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether all rows were kept."""
-        return self.kept >= self.rows
+    nonzeros: int  # of all examples, with the constant feature
+    loss: float  # of the run
+    optimum: float  # the loss of the best model in the ball that the solver found: no less than the least loss there
+    proved: float  # the lower bound of that solver, with all examples
+    best: float  # the certified lower bound for models up to the size of the run's own
+    wide: float  # the same for models up to ten times as large
+    least: float  # a lower bound for any model
+    zero: float  # the loss of the model 0
+    kept: int  # the number of stored examples
+    seconds: float  # for ``best``
 
     @property
     def missing(self) -> float:
@@ -101,16 +83,10 @@ def learner(case: Case, loss: str) -> tuple[Any, Any]:
 
 
 def optimum(run: Any, rows: Any, y: Any, best: BestLoss, time_limit: float = LONG) -> tuple[float, float, float]:
-    """Least loss met in the ball of a bound, a lower bound on the least, and the loss of the model 0: sums over rows.
+    """The loss of the best model found in the ball of a bound, a lower bound there, and the loss of the model 0.
 
-    All rows are in memory, whatever the run has kept.
-
-    Args:
-        run: a learner, whose model is where the solver begins.
-        rows: with the constant feature, which is the last.
-        y: labels.
-        best: the bound.
-        time_limit: in seconds.
+    These are sums over all examples. The solver begins with the model of the run, a learner; the last feature of
+    ``rows`` is the constant one.
     """
     every = Evidence.of_rows(run.loss, rows, y, classes=run.classes, constant=rows.shape[1] - 1)
     units = next(each for each in every.units() if each.name == best.units)
@@ -151,10 +127,6 @@ def lines(tasks: Sequence[str], losses: Sequence[str], time_limit: float, long: 
                     yield line(task, case, loss, time_limit, long)
 
 
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2f}%"
-
-
 def grid(made: Sequence[Line]) -> Grid:
     """The table."""
     columns = [
@@ -164,7 +136,7 @@ def grid(made: Sequence[Line]) -> Grid:
     rows = [
         [
             each.task, f"{each.rows:,}", f"{each.nonzeros:,}",
-            f"{each.loss:.4g}", f"{each.optimum:.4g}", each.words(each.best), _percent(each.missing),
+            f"{each.loss:.4g}", f"{each.optimum:.4g}", each.words(each.best), f"{100.0 * each.missing:.2f}%",
             each.words(each.wide), f"{each.kept:,}", f"{each.seconds:.2f}",
         ]
         for each in made

@@ -41,21 +41,15 @@ class Task(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One data set in one scaling and one order, in memory.
-
-    Attributes:
-        x: CSR of float64, without a constant column.
-        y: -1 and +1, real numbers, or classes 0, ..., K - 1.
-        classes: K, or None where the labels are not classes.
-    """
+    """One data set in one scaling and one order, in memory."""
 
     dataset: str
     kind: str
     scaling: str
     order: str
-    x: Any
-    y: NDArray[np.float64]
-    classes: int | None = None
+    x: Any  # CSR of float64, without a constant column
+    y: NDArray[np.float64]  # -1 and +1, real numbers, or classes 0, ..., K - 1
+    classes: int | None = None  # K
 
 
 def unit_rows(x: Any) -> Any:
@@ -116,21 +110,3 @@ _ALL = (
 DATASETS: dict[str, Source | Trend] = {
     source.name: source for source in (*_ALL[:4], *(Trend(name) for name in TRENDS), *_ALL[4:])
 }
-
-
-def tasks(
-    datasets: list[str] | None = None, losses: list[str] | None = None, scalings: tuple[str, ...] = SCALINGS
-) -> list[Task]:
-    """Every task of these data sets and losses; None means all of them.
-
-    >>> len(tasks()), [str(task) for task in tasks(["abalone"], ["squared"])]
-    (108, ['abalone squared raw', 'abalone squared unit'])
-    """
-    chosen = [DATASETS[name] for name in DATASETS if datasets is None or name in datasets]
-    return [
-        Task(source.name, loss, scaling)
-        for source in chosen
-        for loss in LOSSES[source.kind]
-        for scaling in (scalings if isinstance(source, Source) else ("raw",))
-        if losses is None or loss in losses
-    ]

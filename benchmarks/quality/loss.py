@@ -47,13 +47,9 @@ def clipped(predictions: NDArray[np.float64], y: NDArray[np.float64], loss: str)
 
 
 def progressive_loss(predictions: NDArray[np.float64], y: NDArray[np.float64], loss: str) -> float:
-    """The mean loss of one pass.
+    """The mean loss of one pass: ``logistic``, ``hinge``, ``squared`` (half the square), ``absolute`` or ``log``.
 
-    Args:
-        predictions: one number for each row; for the loss ``log`` one probability for each row and class.
-        y: -1 and +1 for ``logistic`` and ``hinge``, real for ``squared`` (half the square) and ``absolute``, classes
-            0, ..., K - 1 for ``log``.
-        loss: the name of the loss.
+    For the loss ``log`` labels are classes 0, ..., K - 1, and predictions a probability for each row and class.
 
     >>> progressive_loss(np.array([0.5, -2.0]), np.array([1.0, 1.0]), "hinge")
     1.25

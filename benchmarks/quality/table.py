@@ -93,11 +93,7 @@ class Line(NamedTuple):
 
 
 def lines(ours: Mapping[Task, Mapping[str, float]], runs: Mapping[Run, float]) -> list[Line]:
-    """A line for each of our tasks, in the order of ``ours``.
-
-    Args:
-        ours: our losses, by task and order.
-        runs: the losses of the rivals, by run.
+    """A line for each of our tasks, whose losses are by task and order.
 
     >>> task = Task("a9a", "hinge", "raw")
     >>> made = lines({task: {"0": 1.0, "1": 3.0}}, {Run(task, "0", "river", "default"): 4.0})
@@ -145,21 +141,15 @@ def kind(task: Task) -> str:
 
 
 class Comparison(NamedTuple):
-    """Ratios of our losses to those of a rival in a group of tasks.
+    """Ratios of our losses to those of a rival in a group of tasks."""
 
-    Attributes:
-        against: ``default`` or ``best``.
-        solver: the rival's key, or ``all``: the best of them on each task.
-        worst_task: the task with the largest ratio.
-    """
-
-    against: str
-    solver: str
+    against: str  # ``default`` or ``best``
+    solver: str  # the rival's key, or ``all``: the best of them on each task
     group: str
     tasks: int
     mean: float
     worst: float
-    worst_task: Task
+    worst_task: Task  # the task with the largest ratio
 
 
 def comparisons(table: Sequence[Line], solvers: Sequence[str]) -> list[Comparison]:

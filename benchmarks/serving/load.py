@@ -57,11 +57,8 @@ async def _client(port: int, bodies: Sequence[bytes], first: int, end: float, pa
 def load(port: int, groups: Sequence[tuple[Sequence[bytes], int, float]], seconds: float) -> list[Measured]:
     """Run groups of clients at the same time.
 
-    Args:
-        port: of the service, at 127.0.0.1.
-        groups: of each, the requests that its clients send in turn, how many clients there are, and the seconds that a
-            client waits after an answer.
-        seconds: for how long.
+    A group has requests, which its clients send in turn, the number of clients, and the seconds that a client waits
+    after an answer.
     """
 
     async def run() -> list[Measured]:

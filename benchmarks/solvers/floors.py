@@ -1,13 +1,8 @@
 """The floors: the least work of a pass of a linear model, a dot product and an update for each row.
 
-A floor has no loss, no schedule and no checks, and records nothing. There are three of them, because a ratio to the
-slowest one alone would flatter us:
-
-- the loop as most people would write it for Numba. Its indices are signed, so the compiled code checks for each index
-  whether it is negative, as Python's indexing requires; this costs more than the arithmetic;
-- the same loop with unsigned indices, which need no check;
-- the unsigned loop with a float32 sum for each row: the fastest loop that we know, but not accurate enough for
-  predictions, which giftrl computes in float64.
+A floor has no loss, no schedule and no checks, and records nothing. There are two of them: the loop as most people
+would write it for Numba, whose compiled code checks for each index whether it is negative, as Python's indexing
+requires, which costs more than the arithmetic; and the same loop with unsigned indices, which need no check.
 """
 
 import time
@@ -42,13 +37,12 @@ def sparse(indptr: Any, indices: Any, data: Any, y: Any, w: Any) -> float:
     return total
 
 
-# Unsigned loops take the number that the sum of a row begins with: its type is the type of the sum.
 @compiled
-def sparse_unsigned(indptr: Any, indices: Any, data: Any, y: Any, w: Any, zero: Any) -> float:
+def sparse_unsigned(indptr: Any, indices: Any, data: Any, y: Any, w: Any) -> float:
     """A pass over sparse rows, with unsigned indices."""
     total = 0.0
     for i in range(len(y)):
-        p = zero
+        p = 0.0
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             p += data[k] * w[np.uint64(indices[k])]
         a = np.float32(STEP * (p - y[i]))
@@ -74,11 +68,11 @@ def dense(x: Any, y: Any, w: Any) -> float:
 
 
 @compiled
-def dense_unsigned(x: Any, y: Any, w: Any, zero: Any) -> float:
+def dense_unsigned(x: Any, y: Any, w: Any) -> float:
     """A pass over dense rows, with unsigned indices."""
     total = 0.0
     for i in range(np.uint64(len(y))):
-        p = zero
+        p = 0.0
         for j in range(np.uint64(x.shape[1])):
             p += x[i, j] * w[j]
         a = np.float32(STEP * (p - y[i]))
@@ -88,24 +82,12 @@ def dense_unsigned(x: Any, y: Any, w: Any, zero: Any) -> float:
     return total
 
 
-NAMES = {
-    "": "floor",
-    "unsigned": "floor, unsigned indices",
-    "single": "floor, unsigned indices, float32 sum",
-}
-
-
 class Floor:
-    """A bare loop that makes a dot product and an update for each row.
+    """A bare loop that makes a dot product and an update for each row, with signed or unsigned indices."""
 
-    Args:
-        kind: "" for signed indices, "unsigned", or "single" for unsigned indices and a float32 sum.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.key = f"floor-{kind}" if kind else "floor"
-        self.name = NAMES[kind]
+    def __init__(self, unsigned: bool) -> None:
+        self.unsigned = unsigned
+        self.key, self.name = ("floor-unsigned", "floor, unsigned indices") if unsigned else ("floor", "floor")
 
     def unavailable(self, data: Data) -> str | None:
         return None
@@ -113,14 +95,13 @@ class Floor:
     def prepare(self, data: Data) -> None:
         self.data = data
         layout = "dense" if data.dense else "sparse"
-        self.loop: Any = globals()[f"{layout}_unsigned" if self.kind else layout]
-        self.zero: tuple[Any, ...] = {"": (), "unsigned": (0.0,), "single": (np.float32(0.0),)}[self.kind]
+        self.loop: Any = globals()[f"{layout}_unsigned" if self.unsigned else layout]
         self.arrays = (data.x,) if data.dense else (data.x.indptr, data.x.indices, data.x.data)
 
     def once(self) -> Timing:
         w = np.zeros(self.data.dimension, np.float32)
         begin = time.perf_counter()
-        self.loop(*self.arrays, self.data.y, w, *self.zero)
+        self.loop(*self.arrays, self.data.y, w)
         seconds = time.perf_counter() - begin
         return Timing(seconds, seconds)
 

@@ -81,22 +81,26 @@ class _Ours:
 
 
 class One(_Ours):
-    """One model, float32 coordinates.
+    """One model, or several with betas from 0.01 to 100 in one pass, float32 coordinates.
 
     Args:
         regularizer: "squared_norm" with temporal variability, or "curvature" with a constant.
         update: the name of an update.
+        models: the number of models.
     """
 
-    def __init__(self, regularizer: str, update: str) -> None:
-        self.regularizer = regularizer
-        self.update = update
-        self.key = f"{regularizer}-{update}"
-        self.name = f"giftrl {regularizer.replace('_', ' ')}, {update}"
+    def __init__(self, regularizer: str, update: str, models: int = 1) -> None:
+        self.regularizer, self.update, self.models = regularizer, update, models
+        several = models > 1
+        self.key = f"{regularizer}-{update}{f'-{models}' if several else ''}"
+        self.name = f"giftrl {regularizer.replace('_', ' ')}, {update}{f', {models} models' if several else ''}"
 
-    def learner(self) -> LinearLearner:
-        schedule = SCHEDULES[self.regularizer](1.0)
-        return LinearLearner(self.data.dimension, "logistic", self.regularizer, self.update, schedule, dtype="float32")
+    def learner(self) -> Any:
+        schedule, size = SCHEDULES[self.regularizer], self.data.dimension
+        if self.models == 1:
+            return LinearLearner(size, "logistic", self.regularizer, self.update, schedule(1.0), dtype="float32")
+        settings = [(self.update, schedule(beta)) for beta in np.logspace(-2, 2, self.models).tolist()]
+        return LinearLearners(size, settings, "logistic", self.regularizer, dtype="float32")
 
 
 class Mixed(_Ours):
@@ -113,24 +117,3 @@ class Mixed(_Ours):
 
     def learner(self) -> MixtureLearner:
         return MixtureLearner(self.data.dimension, "logistic", preset=self.preset, dtype="float32")
-
-
-class Many(_Ours):
-    """Models with betas from 0.01 to 100 in one pass.
-
-    Args:
-        regularizer, update: as for :class:`One`.
-        models: the number of models.
-    """
-
-    def __init__(self, regularizer: str, update: str, models: int) -> None:
-        self.regularizer = regularizer
-        self.update = update
-        self.models = models
-        self.key = f"{regularizer}-{update}-{models}"
-        self.name = f"giftrl {regularizer.replace('_', ' ')}, {update}, {models} models"
-
-    def learner(self) -> LinearLearners:
-        betas = np.logspace(-2, 2, self.models).tolist()
-        settings = [(self.update, SCHEDULES[self.regularizer](beta)) for beta in betas]
-        return LinearLearners(self.data.dimension, settings, "logistic", self.regularizer, dtype="float32")

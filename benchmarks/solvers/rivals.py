@@ -35,18 +35,10 @@ SAMPLE = 5_000
 
 
 class ScikitLearn:
-    """Logistic loss, a constant learning rate and no penalty, which is the least work that it can do.
+    """Logistic loss, a constant learning rate, no penalty and no shuffling, which is the least work that it can do."""
 
-    Args:
-        dtype: the type of the data.
-        shuffle: whether to visit the rows in random order, which is its default.
-    """
-
-    def __init__(self, dtype: str, shuffle: bool) -> None:
-        self.dtype = dtype
-        self.shuffle = shuffle
-        self.key = f"sklearn-{dtype}" + ("-shuffled" if shuffle else "")
-        self.name = f"scikit-learn SGD, {dtype}" + (", shuffled" if shuffle else "")
+    def __init__(self, dtype: str) -> None:
+        self.dtype, self.key, self.name = dtype, f"sklearn-{dtype}", f"scikit-learn SGD, {dtype}"
 
     def unavailable(self, data: Data) -> str | None:
         return missing("sklearn")
@@ -67,7 +59,7 @@ class ScikitLearn:
         from sklearn.linear_model import SGDClassifier  # type: ignore[import-untyped]
 
         return SGDClassifier(
-            loss="log_loss", penalty=None, max_iter=1, tol=None, shuffle=self.shuffle, learning_rate="constant",
+            loss="log_loss", penalty=None, max_iter=1, tol=None, shuffle=False, learning_rate="constant",
             eta0=0.1, fit_intercept=False, random_state=0,
         )  # fmt: skip
 
@@ -76,11 +68,7 @@ class ScikitLearn:
 
 
 class VowpalWabbit:
-    """The default update, which is adaptive, normalised and invariant, or with ``--sgd`` plain gradient steps.
-
-    Args:
-        extra: further options.
-    """
+    """The default update, which is adaptive, normalised and invariant, or with ``--sgd`` plain gradient steps."""
 
     def __init__(self, *extra: str) -> None:
         self.extra = list(extra)
@@ -158,18 +146,16 @@ class RiverOne:
         self.labels = (data.y[:size] > 0.0).tolist()
 
     def once(self) -> Timing:
-        model = _river()
-        begin = time.perf_counter()
-        for row, label in zip(self.rows, self.labels, strict=True):
-            model.predict_proba_one(row)
-            model.learn_one(row, label)
-        seconds = time.perf_counter() - begin
-        model = _river()
-        begin = time.perf_counter()
-        for row, label in zip(self.rows, self.labels, strict=True):
-            model.learn_one(row, label)
-        learning = time.perf_counter() - begin
-        return Timing(self.scale * seconds, self.scale * learning)
+        seconds = []
+        for predict in (True, False):
+            model = _river()
+            begin = time.perf_counter()
+            for row, label in zip(self.rows, self.labels, strict=True):
+                if predict:
+                    model.predict_proba_one(row)
+                model.learn_one(row, label)
+            seconds.append(self.scale * (time.perf_counter() - begin))
+        return Timing(*seconds)
 
     def predictions(self) -> NDArray[np.float64]:
         """Margins for the rows of the sample, which are the first rows of the data."""

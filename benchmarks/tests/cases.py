@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.quality.data import Case
+from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Case, Source, Task
 
 needs = {
     key: pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{module} is not installed")
     for key, module in (("vw", "vowpalwabbit"), ("sklearn", "sklearn"), ("river", "river"))
 }
+#: Every task.
+TASKS = [
+    Task(source.name, loss, scaling)
+    for source in DATASETS.values()
+    for loss in LOSSES[source.kind]
+    for scaling in (SCALINGS if isinstance(source, Source) else ("raw",))
+]
 
 
 def tiny(label_kind: str, rows: int = 300, features: int = 6, seed: int = 0) -> Case:

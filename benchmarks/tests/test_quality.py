@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from benchmarks.quality import passes, trends
 from benchmarks.quality.__main__ import RIVALS, main, measure, our_losses, read_losses
 from benchmarks.quality.contract import DEFAULT
-from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, tasks
+from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases
 from benchmarks.quality.figure import SHOWN, draw
 from benchmarks.quality.loss import progressive_loss
 from benchmarks.quality.record import PATH, Record, Run
@@ -26,7 +26,7 @@ from benchmarks.quality.table import (
     summary_grid,
     task_grid,
 )
-from benchmarks.tests.cases import needs, tiny
+from benchmarks.tests.cases import TASKS, needs, tiny
 from giftrl.errors import InvalidInput
 
 A, B = Task("a9a", "hinge", "raw"), Task("abalone", "squared", "unit")
@@ -92,9 +92,8 @@ def test_the_loss_of_probabilities_is_that_of_a_plain_loop(data, rows, classes):
 
 
 def test_there_are_tasks_for_every_kind_and_data_set():
-    found = tasks()
-    assert len(found) == len(set(found)) == 108 and {task.dataset for task in found} == set(DATASETS)
-    counts = {group: sum(kind(task) in kinds for task in found) for group, kinds in GROUPS.items()}
+    assert len(TASKS) == len(set(TASKS)) == 108
+    counts = {group: sum(kind(task) in kinds for task in TASKS) for group, kinds in GROUPS.items()}
     assert counts == {"all": 96, "classification": 56, "regression": 32, "multiclass": 8, "trends": 12}
 
 
@@ -161,14 +160,14 @@ def test_the_recorded_rivals_cover_every_task():
     record = Record(PATH)
     assert set(record.versions) == {rival.package for rival in RIVALS.values()}
     assert all(math.isfinite(loss) and loss > 0.0 for loss in record.runs.values())
-    for task in tasks():
+    for task in TASKS:
         orders = DATASETS[task.dataset].orders()
         for rival in RIVALS.values():
             one_order = rival.key == "river" and task.dataset in ("covtype", "mnist")
             for setting in rival.settings(task.loss):
                 for order in orders[:1] if one_order else orders:
                     assert Run(task, order, rival.key, setting) in record.runs
-    known = {Run(t, o, r.key, s) for t in tasks() for o in DATASETS[t.dataset].orders() for r in RIVALS.values()
+    known = {Run(t, o, r.key, s) for t in TASKS for o in DATASETS[t.dataset].orders() for r in RIVALS.values()
              for s in r.settings(t.loss)}  # fmt: skip
     assert set(record.runs) <= known
 
