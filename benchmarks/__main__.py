@@ -1,9 +1,6 @@
 """``python -m benchmarks``: time one pass of every solver over each data set, and print a table of ratios."""
 
-import argparse
 from collections.abc import Sequence
-
-from rich.console import Console
 
 from benchmarks.datasets import DATASETS
 from benchmarks.solvers import SOLVERS
@@ -38,6 +35,7 @@ Times are medians of {repetitions} repetitions after a warm-up. All solvers take
 """
 
 
+@one_line_errors()
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print the tables, and write the pages; a bad option gives a message of one line, not a traceback."""
     options = parse(
@@ -47,12 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         quick=(False, "use small data, to see that it works, not how fast it is"),
         out=replaced("asked"), tables=replaced("bench"),
     )  # fmt: skip
-    with one_line_errors():
-        bench(options, wide_console())
-
-
-def bench(options: argparse.Namespace, console: Console) -> None:
-    """Measure, print the tables, and write the pages."""
+    console = wide_console()
     require(options.repetitions >= 1, "repetitions", options.repetitions, "must be at least 1", "5 is the default")
     datasets = [DATASETS[name] for name in chosen("datasets", options.datasets, list(DATASETS))]
     solvers = [SOLVERS[key] for key in chosen("solvers", options.solvers, list(SOLVERS))]

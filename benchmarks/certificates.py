@@ -86,9 +86,8 @@ def measure(data: Data, name: str, repetitions: int, budget: int = DEFAULT_BUDGE
     begin = time.perf_counter()
     best = learner.certificate.best_loss()
     solver = time.perf_counter() - begin
-    return Cost(
-        data.name, name, data.rows, best.rows_kept, data.entries, times[None][1:], times[budget][1:], solver
-    )  # fmt: skip
+    without, with_rows = times[None][1:], times[budget][1:]
+    return Cost(data.name, name, data.rows, best.rows_kept, data.entries, without, with_rows, solver)
 
 
 def grid(costs: Sequence[Cost]) -> Grid:
@@ -104,11 +103,10 @@ def grid(costs: Sequence[Cost]) -> Grid:
     rows = []
     for each in costs:
         off, on = (f"{1e3 * statistics.median(times):,.1f}" for times in (each.without, each.with_rows))
-        kept = f"{100.0 * each.kept / each.rows:.3g}%"
-        solver = f"{each.solver:.2f}"
-        rows.append([each.data, each.learner, f"{each.nonzeros:,}", kept, off, on, f"{each.ratio:.2f}", solver])
-    columns = ["data", "learner", "nonzeros", "rows kept", "ms without", "ms with", "ratio"]
-    return Grid("What certificates cost", [*columns, "solver, s"], rows)
+        kept, last = f"{100.0 * each.kept / each.rows:.3g}%", (f"{each.ratio:.2f}", f"{each.solver:.2f}")
+        rows.append([each.data, each.learner, f"{each.nonzeros:,}", kept, off, on, *last])
+    columns = ["data", "learner", "nonzeros", "rows kept", "ms without", "ms with", "ratio", "solver, s"]
+    return Grid("What certificates cost", columns, rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

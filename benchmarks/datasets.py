@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks import rcv1_like as generator
-from benchmarks.text import write_libsvm, write_vw
+from benchmarks.text import write_vw
 
 #: The seeds of the random orders.
 SEEDS = (0, 1, 2)
@@ -21,9 +21,8 @@ SEEDS = (0, 1, 2)
 class Data(NamedTuple):
     """Rows and labels -1 or +1, in memory.
 
-    >>> data = Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3))
-    >>> data.dense, data.rows, data.entries, data.dimension
-    (True, 3, 9, 3)
+    >>> Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)).entries
+    9
     """
 
     name: str
@@ -51,11 +50,11 @@ class Data(NamedTuple):
         """How many entries one pass reads: the nonzeros, or all numbers of a dense matrix."""
         return int(self.x.size if self.dense else self.x.nnz)
 
-    def text(self, kind: str) -> Path:
-        """The path of the data as text, ``libsvm`` or ``vw``; written by the first call."""
-        path = store() / f"{self.key}.{kind}"
+    def text(self) -> Path:
+        """The path of the data as Vowpal Wabbit's text, which the first call writes."""
+        path = store() / f"{self.key}.vw"
         if not path.exists():
-            {"libsvm": write_libsvm, "vw": write_vw}[kind](path, self.x, self.y)
+            write_vw(path, self.x, self.y)
         return path
 
 

@@ -30,11 +30,7 @@ COLOURS = {"floor, unsigned indices": "grey", "squared norm, proximal": "#4c72b0
 
 
 class Point(NamedTuple):
-    """One size of the problem.
-
-    >>> Point(rows=10)._replace(models=4)
-    Point(rows=10, nonzeros=64, features=65536, law='Zipf', models=4)
-    """
+    """One size of the problem."""
 
     rows: int = 20_000
     nonzeros: int = 64

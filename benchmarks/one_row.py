@@ -127,9 +127,10 @@ def grid(seconds: dict[str, list[float]]) -> Grid:
     """
     rows = []
     for name, each in seconds.items():
-        other = AGAINST.get(name)
-        ratio = None if other is None else statistics.median(a / b for a, b in zip(each, seconds[other], strict=True))
-        compared = ["-", "-"] if other is None or ratio is None else [other, f"{ratio:.3g}"]
+        compared = ["-", "-"]
+        if (other := AGAINST.get(name)) is not None:
+            ratio = statistics.median(a / b for a, b in zip(each, seconds[other], strict=True))
+            compared = [other, f"{ratio:.3g}"]
         rows.append([name, f"{1e6 * statistics.median(each):,.1f}", *compared])
     return Grid("One row a call", ["call", "microseconds", "over the time of", "ratio"], rows)
 

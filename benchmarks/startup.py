@@ -39,16 +39,12 @@ class Cost(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A process to time.
-
-    ``empties`` is a folder that is removed before every run. ``avoids`` is one that must not be there after it: the
-    folder of compiled loops, where all loops come from the wheel.
-    """
+    """A process to time."""
 
     command: list[str]
     environment: Mapping[str, str]
-    empties: Path | None = None
-    avoids: Path | None = None
+    empties: Path | None = None  # a folder that is removed before every run
+    avoids: Path | None = None  # a folder of compiled loops that must not be there afterwards: the wheel has them all
     slow: bool = False  # run once, and in no round for warming up
 
     def once(self) -> Cost:
@@ -107,7 +103,7 @@ def cases(folder: Path, site: Path) -> dict[str, Case]:
     cold, unused = folder / "cold", folder / "unused"
     wheel = plain | {"PYTHONPATH": str(site), "GIFTRL_CACHE_DIR": str(unused)}
     warm = plain | {"PYTHONPATH": str(ROOT / "src"), "GIFTRL_CACHE_DIR": str(folder / "warm")}
-    compiling = warm | {"GIFTRL_CACHE_DIR": str(cold)}
+    compiling, slow = warm | {"GIFTRL_CACHE_DIR": str(cold)}, {"empties": cold, "slow": True}
     train = [*python, GIFTRL, "train", "--model", str(folder / "model.giftrl")]
     vw = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", "18", "--quiet"]
     vw += ["-f", str(folder / "model.vw"), "-d"]
@@ -119,15 +115,11 @@ def cases(folder: Path, site: Path) -> dict[str, Case]:
         "import sklearn.linear_model": Case([*python, "import sklearn.linear_model"], plain),
         "FTRLClassifier().fit, 400 rows, wheel, empty cache": Case([*python, FIT], wheel, avoids=unused),
         "FTRLClassifier().fit, 400 rows, checkout, warm cache": Case([*python, FIT], warm),
-        "FTRLClassifier().fit, 400 rows, checkout, empty cache (compiles)": Case(
-            [*python, FIT], compiling, empties=cold, slow=True
-        ),
+        "FTRLClassifier().fit, 400 rows, checkout, empty cache (compiles)": Case([*python, FIT], compiling, **slow),
         "SGDClassifier().fit, 400 rows": Case([*python, SGD], plain),
         "giftrl train, two rows, wheel, empty cache": Case([*train, f"{two}.svm"], wheel, avoids=unused),
         "giftrl train, two rows, checkout, warm cache": Case([*train, f"{two}.svm"], warm),
-        "giftrl train, two rows, checkout, empty cache (compiles)": Case(
-            [*train, f"{two}.svm"], compiling, empties=cold, slow=True
-        ),
+        "giftrl train, two rows, checkout, empty cache (compiles)": Case([*train, f"{two}.svm"], compiling, **slow),
         "Vowpal Wabbit, two rows": Case([*vw, f"{two}.vw"], plain),
         "giftrl train, LIBSVM text": Case([*train, f"{many}.svm"], wheel, avoids=unused),
         "giftrl train --beta 1, LIBSVM text": Case([*train, "--beta", "1", f"{many}.svm"], warm),
@@ -157,14 +149,12 @@ def measure(
 
 def grid(costs: Mapping[str, list[Cost]], size: float) -> Grid:
     """The table of all processes; ``size`` is the LIBSVM text in bytes."""
-    medians = {
-        key: Cost(*(statistics.median(column) for column in zip(*each, strict=True))) for key, each in costs.items()
-    }
     rows = []
     for key, each in costs.items():
-        cpu = [cost.cpu for cost in each]
-        spread = f"{(max(cpu) - min(cpu)) / medians[key].cpu:.0%}" if len(cpu) > 1 else "-"
-        rows.append([key, f"{medians[key].cpu:.3f}", f"{medians[key].wall:.3f}", spread])
+        cpu, wall = ([cost[k] for cost in each] for k in range(2))
+        middle = statistics.median(cpu)
+        spread = f"{(max(cpu) - min(cpu)) / middle:.0%}" if len(cpu) > 1 else "-"
+        rows.append([key, f"{middle:.3f}", f"{statistics.median(wall):.3f}", spread])
     title = f"Start-up: whole processes; the large ones read {size / 1e6:.0f} MB of text, or the same rows"
     return Grid(title, ["process", "CPU, s", "wall, s", "spread of CPU"], rows)
 

@@ -6,6 +6,7 @@ import fnmatch
 import math
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -54,8 +55,8 @@ def _ratio(value: float | None, other: float | None) -> str:
     return "-" if value is None or other is None or other <= 0.0 else f"{value / other:.3g}"
 
 
-def _time(seconds: float) -> str:
-    if seconds <= 0.0:
+def _time(seconds: float | None) -> str:
+    if seconds is None or seconds <= 0.0:
         return "-"
     decimals = max(0, 2 - math.floor(math.log10(1e3 * seconds)))
     return f"{1e3 * seconds:,.{decimals}f}"
@@ -77,16 +78,13 @@ def ratio_grid(data: Data, results: list[Result]) -> Grid:
                 f"{100.0 * result.spread:.0f}%",
                 f"{1e9 * result.seconds / data.entries:.3g}",
                 *(_ratio(result.seconds, floor) for floor in floors),
-                "-" if result.inner is None else _time(result.inner),
+                _time(result.inner),
                 *(_ratio(result.inner, floor) for floor in floors),
                 "-" if result.loss is None else f"{result.loss:.4f}",
             ]
         )
-    layout = "dense" if data.dense else "sparse"
-    title = (
-        f"{data.name}, {layout}: one pass over {data.rows:,} rows, {data.dimension:,} features, "
-        f"{data.entries / data.rows:.1f} entries a row"
-    )
+    title = f"{data.name}, {'dense' if data.dense else 'sparse'}: one pass over {data.rows:,} rows, "
+    title += f"{data.dimension:,} features, {data.entries / data.rows:.1f} entries a row"
     columns = [
         "solver", "ms", "spread", "ns an entry", "/ floor", "/ unsigned floor",
         "learning alone, ms", "/ floor", "/ unsigned floor", "loss",
@@ -100,13 +98,9 @@ def machine() -> str:
     >>> machine().split(",")[0] != ""
     True
     """
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                processor = line.partition(":")[2].strip()
-                break
+    processor, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if cpuinfo.exists() and (model := re.search(r"^model name\s*: (.*)$", cpuinfo.read_text(), re.M)):
+        processor = model[1].strip()
     parts = [processor, f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
     for package in ("numba", "numpy", "scikit-learn", "vowpalwabbit", "river"):
         try:

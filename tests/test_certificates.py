@@ -50,30 +50,28 @@ def breast_cancer():
     return x / np.linalg.norm(x, axis=1, keepdims=True), np.where(y == 1, 1.0, -1.0)
 
 
+def certified(s, y, loss, **arguments):
+    """The certificate of a readable learner."""
+    learner = Learner(s.shape[1], **arguments)
+    for features, label in zip(s, y, strict=True):
+        learner.observe(loss, features, label)
+    return learner.certificate
+
+
 def test_the_lower_bound_on_real_data_is_below_scikit_learns_optimum_and_close():
     s, y = breast_cancer()
-    model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(s, y)
-    u = model.coef_[0]
+    u = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(s, y).coef_[0]
     optimum = float(np.logaddexp(0.0, -y * (s @ u)).sum())
-    learner = Learner(s.shape[1], regularizers.Curvature(), schedule=schedules.Constant(beta=10.0))
-    for features, label in zip(s, y, strict=True):
-        learner.observe(losses.Logistic(), features, label)
-    certificate = learner.certificate
-    bound = certificate.best_loss_lower_bound(float(np.linalg.norm(u)))
-    assert 0.3 * optimum < bound <= optimum
+    certificate = certified(s, y, "logistic", regularizer="curvature", schedule=schedules.Constant(beta=10.0))
+    assert 0.3 * optimum < certificate.best_loss_lower_bound(float(np.linalg.norm(u))) <= optimum
     assert certificate.loss_sum - optimum <= certificate.regret_bound(u) < 0.3 * optimum
 
-
-def test_the_lower_bound_on_real_regression_data():
     s, y = load_diabetes(return_X_y=True)
     s, y = 10.0 * s, (y - y.mean()) / y.std()
     u = Ridge(alpha=1.0, fit_intercept=False).fit(s, y).coef_
     optimum = 0.5 * float(((s @ u - y) ** 2).sum())
-    learner = Learner(s.shape[1], regularizers.CurvatureFull(), schedule="constant")
-    for features, label in zip(s, y, strict=True):
-        learner.observe("squared", features, label)
-    bound = learner.certificate.best_loss_lower_bound(float(np.linalg.norm(u)))
-    assert 0.7 * optimum < bound <= optimum
+    certificate = certified(s, y, "squared", regularizer=regularizers.CurvatureFull(), schedule="constant")
+    assert 0.7 * optimum < certificate.best_loss_lower_bound(float(np.linalg.norm(u))) <= optimum
 
 
 @given(loss=st.sampled_from(members("loss")), seed=st.integers(0, 2**32 - 1), beta=st.sampled_from([0.1, 1, 10]))
@@ -136,10 +134,8 @@ def test_harm_is_counted_for_the_literal_two_step_and_absent_elsewhere():
         (updates.TwoStep(safeguard=True), False),
         (updates.Proximal(), False),
     ):
-        learner = Learner(3, update=update, schedule=schedules.Constant(beta=3.0))
-        for row in rows:
-            learner.observe("absolute", row, float(row.sum()))
-        certificate = learner.certificate
+        schedule = schedules.Constant(beta=3.0)
+        certificate = certified(rows, rows.sum(axis=1), "absolute", update=update, schedule=schedule)
         assert (certificate.harmful_rounds > 0) is harmful
         assert bool(certificate.deltas.min() < -1e-6) is harmful
         assert certificate.delta_sum == pytest.approx(certificate.deltas.sum())
@@ -227,12 +223,7 @@ def test_implicit_updates_tolerate_a_beta_that_ruins_the_linear_one():
     s, y = breast_cancer()
     order = np.random.default_rng(0).permutation(len(y))
     s, y = s[order], y[order]
-    certificates = {}
-    for name, arguments in parts().items():
-        learner = Learner(s.shape[1], **arguments)
-        for features, label in zip(s, y, strict=True):
-            learner.observe(losses.Logistic(), features, label)
-        certificates[name] = learner.certificate
+    certificates = {name: certified(s, y, "logistic", **arguments) for name, arguments in parts().items()}
     average = {name: certificate.loss_sum / len(y) for name, certificate in certificates.items()}
     assert average["linear H'"] > 1.0
     for name in ("proximal H", "truncated H'", "iwa H", "twostep safe H", "curvature"):

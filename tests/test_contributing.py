@@ -79,17 +79,14 @@ def check_run(learner: Learner, loss: Any, seed: int, guaranteed: bool = True) -
         assert certificate.harmful_rounds == 0
 
 
-def test_the_page_has_the_recipes():
+def test_the_page_has_the_recipes_and_no_other_python():
     assert list(FILES) == ["idea.py", LOSS, REGULARIZER, UPDATE]
-    # Every block of Python on the page is one of them.
     assert PAGE.count("```python") == len(FILES)
 
 
 def test_the_table_of_layers_is_the_order_of_imports():
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    order = [set(layer.split(" | ")) for layer in contracts[0]["layers"]]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    order = [set(layer.split(" | ")) for layer in settings["importlinter"]["contracts"][0]["layers"]]
     table = PAGE.split("| layer | packages |")[1].split("\n\n")[0]
     for row in re.findall(r"^\| [^`|]+ \| (.*) \|$", table, re.M):
         packages = set(re.findall(r"`(\w+)`", row))
@@ -106,36 +103,13 @@ def test_their_examples_run(recipes, path):
     assert result.failed == 0
 
 
-# The loss ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", ["idea.py", LOSS])
-@pytest.mark.parametrize("tau", [0.2, 0.5, 0.9])
-def test_loss_laws(recipes, path, tau):
-    loss = recipes[path].Expectile(tau)
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        p, q, y, a = 3.0 * rng.normal(size=4)
-        c = 10 ** rng.uniform(-2, 2)
-        g, e = loss.slope(p, y), 1e-6
-        assert g == pytest.approx((loss.value(p + e, y) - loss.value(p - e, y)) / (2 * e), abs=1e-5)
-        assert (loss.slope(q, y) - g) * (q - p) >= 0.0
-        assert loss.value(q, y) >= loss.value(p, y) + g * (q - p) - 1e-12
-        # Fenchel and Young: an inequality, with equality at the slope.
-        assert loss.value(p, y) + ops.conjugate(loss, g, y) == pytest.approx(g * p, abs=1e-9)
-        assert loss.value(p, y) + ops.conjugate(loss, a, y) >= a * p - 1e-9
-        a, b = ops.prox(loss, p, y, c), ops.flow(loss, p, y, c)
-        assert a == pytest.approx(loss.slope(p - a * c, y), rel=1e-9, abs=1e-12)
-        # The residual decays like exp(-w c tau).
-        w = g / (p - y)
-        assert p - c * b == pytest.approx(y + (p - y) * math.exp(-w * c), abs=1e-8)
-        assert abs(a) <= abs(b) <= abs(g)
-
-
 def test_loss_closed_forms_agree_with_the_fallbacks(recipes):
     idea, loss = recipes["idea.py"].Expectile(0.9), recipes[LOSS].Expectile(0.9)
     rng = np.random.default_rng(1)
     for p, y, a in 3.0 * rng.normal(size=(100, 3)):
+        e, g = 1e-6, loss.slope(p, y)
+        assert g == pytest.approx((loss.value(p + e, y) - loss.value(p - e, y)) / (2 * e), abs=1e-5)
+        assert loss.value(p, y) + loss.conjugate(g, y) == pytest.approx(g * p, abs=1e-9)  # Fenchel and Young
         assert loss.value(p, y) == pytest.approx(idea.value(p, y), rel=1e-14)
         assert loss.curvature(p, y) == pytest.approx(ops.curvature(idea, p, y), abs=1e-8)
         assert loss.curvature(p, y) <= loss.smoothness()
@@ -177,14 +151,10 @@ def test_two_methods_are_enough_for_a_loss(recipes):
             Learner(DIMENSION, update=update).observe(idea, np.ones(DIMENSION), 1.0)
 
 
-# The regularizer -----------------------------------------------------------------------------------------------------
-
-
 def test_regularizer_follows_its_formula(recipes):
     regularizer = recipes[REGULARIZER].LargestStep(0.5)
     learner = Learner(DIMENSION, regularizer, update="linear", schedule="sqrt")
-    largest = np.zeros(DIMENSION)
-    last = np.zeros(DIMENSION)
+    largest = last = np.zeros(DIMENSION)
     for t, (s, y, h) in enumerate(draw(losses.Squared(), 30, 3), 1):
         strength = learner.trace.psi.strength
         np.testing.assert_allclose(strength, math.sqrt(t) * np.maximum(0.5, largest))
@@ -201,17 +171,11 @@ def test_regularizer_in_a_learner(recipes):
     base = recipes[REGULARIZER].LargestStep()
     supported = mirror.supported_domains(start(base, DIMENSION, 1.0))
     assert len(supported) == len(domains.BY_NAME)
-    for regularizer, domain, update in itertools.product(
-        (base, Centred(base), ElasticNet(l1=0.1, base=base)),
-        domains.BY_NAME,
-        ("proximal", "truncated"),
-    ):
+    every = (base, Centred(base), ElasticNet(l1=0.1, base=base))
+    for regularizer, domain, update in itertools.product(every, domains.BY_NAME, ("proximal", "truncated")):
         learner = Learner(DIMENSION, regularizer, domain, update, "sqrt")
         check_run(learner, losses.Logistic(), 4)
         assert learner.domain.contains(learner.x)
-
-
-# The update ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", members("loss"), ids=repr)
@@ -222,10 +186,8 @@ def test_update_is_between_linear_and_proximal(recipes, loss):
     for _ in range(100):
         p, pb, target = 2.0 * rng.normal(size=3)
         y, line = label_for(loss, target), Affine(pb, 10 ** rng.uniform(-1, 1))
-        linear, half, proximal = (
-            objective(line, loss, y, update.pick(loss, y, p, line))
-            for update in (updates.Linear(), halfway, updates.Proximal())
-        )
+        picked = (update.pick(loss, y, p, line) for update in (updates.Linear(), halfway, updates.Proximal()))
+        linear, half, proximal = (objective(line, loss, y, b) for b in picked)
         assert half <= 0.5 * (linear + proximal) + 1e-9 * max(1.0, abs(linear))
         strictly += half < linear - 1e-6
     assert strictly > 10
@@ -261,9 +223,6 @@ def test_update_in_the_learners_of_batches(recipes):
     twice = schedules.SquareRoot(beta=0.5)
     scores = MulticlassLearner(DIMENSION, 2, update=update, schedule=twice, dtype="float64", compiled=False)
     np.testing.assert_allclose(scores.learn(x, y) @ [-1.0, 1.0], predictions, atol=1e-9)
-
-
-# All three, put where the page says ----------------------------------------------------------------------------------
 
 
 def added_lines(kind: str) -> dict[str, str]:

@@ -17,7 +17,6 @@ from numpy.testing import assert_allclose
 from river import linear_model
 
 import giftrl
-import giftrl.mixtures
 from giftrl import algorithms, domains, losses, mirror, regularizers, schedules, updates
 from giftrl.adapters.river import FTRLClassifier as RiverClassifier
 from giftrl.cli.commands import COMMANDS
@@ -80,9 +79,8 @@ def test_the_arguments_of_a_public_name_have_types(name):
     if called is None:
         return
     parameters = inspect.signature(called).parameters.values()
-    assert [
-        each.name for each in parameters if each.annotation is each.empty and each.name not in ("self", "cls")
-    ] == []
+    bare = [each.name for each in parameters if each.annotation is each.empty]
+    assert set(bare) <= {"self", "cls"}
     assert "return" in called.__annotations__ or inspect.ismethod(called)
 
 
@@ -119,26 +117,7 @@ def test_links_between_the_files_of_the_repository_lead_somewhere():
     assert missing == []
 
 
-# Names: one that appears or goes is a decision, not an accident.
-
-#: What each module exports besides the members of its kind.
-EXPORTED = {
-    "giftrl": {
-        "Certificate", "Client", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms",
-        "Trace", "__version__",
-        "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
-    },
-    "losses": {
-        "BY_NAME", "EVERY", "MULTICLASS", "LinearModelLoss", "MulticlassHinge", "ScalarLoss", "Softmax", "VectorLoss",
-        "get", "scalar",
-    },
-    "regularizers": {"BY_NAME", "Evidence", "Potential", "get"},
-    "domains": {"BY_NAME", "Domain", "get"},
-    "updates": {"BY_NAME", "Choice", "ScoreProblem", "VectorProblem", "get"},
-    "schedules": {"BY_NAME", "get"},
-    "mixtures": {"PRESETS", "Extended", "MixtureLearner", "MulticlassMixture"},
-    "algorithms": {"FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"},
-}  # fmt: skip
+# Names.
 
 #: The members that users name otherwise than by the class in lower case with underscores.
 SHORT_NAMES = {
@@ -147,23 +126,10 @@ SHORT_NAMES = {
 }  # fmt: skip
 
 
-def members(room):
-    """The classes of a kind. The tables of docs/theory.md spell them out, and the tests of that page compare."""
-    return getattr(getattr(giftrl, room, None), "BY_NAME", {})
-
-
-def test_public_names():
-    for room, exported in EXPORTED.items():
-        module = giftrl if room == "giftrl" else getattr(giftrl, room)
-        assert set(module.__all__) == exported | {cls.__name__ for cls in members(room).values()}
-        for name in module.__all__:
-            assert hasattr(module, name)
-
-
 def test_names_that_users_write():
-    assert set(giftrl.losses.MULTICLASS) == {"softmax", "multiclass_hinge"}
-    for room in ("losses", "regularizers", "updates", "schedules", "domains"):
-        for name, cls in members(room).items():
+    assert set(losses.MULTICLASS) == {"softmax", "multiclass_hinge"}
+    for kind in (losses, regularizers, updates, schedules, domains):
+        for name, cls in kind.BY_NAME.items():
             assert name == SHORT_NAMES.get(cls.__name__, re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower())
 
 
@@ -269,14 +235,10 @@ def test_table_1_names_its_algorithms():
 def test_errata_name_their_tests():
     rows = table("#")[1:]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
-    tests = {name for name in vars(test_errata) if name.startswith("test_")}
-    named = []
-    for number, *_, cell in rows:
-        names = re.findall(r"test_\w+", cell)
-        assert names
-        assert all(name.startswith(f"test_erratum_{number}_") for name in names)
-        named += names
-    assert sorted(named) == sorted(tests)
+    named = [(number, name) for number, *_, cell in rows for name in re.findall(r"test_\w+", cell)]
+    assert {number for number, _ in named} == {row[0] for row in rows}
+    assert all(name.startswith(f"test_erratum_{number}_") for number, name in named)
+    assert sorted(name for _, name in named) == sorted(name for name in vars(test_errata) if name.startswith("test_"))
 
 
 # The user guide; its examples run as doctests.
@@ -290,6 +252,8 @@ FROM = {
     "from-vowpal-wabbit.md": "In the Python estimators",
 }
 MEMBERS = {**vars(regularizers), **vars(losses)}
+VALUES = {*losses.EVERY, *updates.BY_NAME, *regularizers.BY_NAME, *schedules.BY_NAME, "unit", "auto"}
+NESTED = re.compile(r"\([^()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^()]*\)")
 
 
 def rows(section, page=GUIDE):
@@ -318,19 +282,10 @@ def test_what_becomes_of_a_parameter_is_a_parameter(page):
     assert len(listed) > 4
     for row in listed:
         for code in re.findall(r"`([^`]+)`", row[1]):
-            for name in re.findall(
-                r"(?:^|, )(\w+)=", re.sub(r"\([^()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^()]*\)", "", code)
-            ):
+            for name in re.findall(r"(?:^|, )(\w+)=", NESTED.sub("", code)):
                 assert name in parameters, code
             for value in re.findall(r'"(\w+)"', code):
-                assert value in {
-                    *losses.EVERY,
-                    *updates.BY_NAME,
-                    *regularizers.BY_NAME,
-                    *schedules.BY_NAME,
-                    "unit",
-                    "auto",
-                }
+                assert value in VALUES
             for member in re.findall(r"\b([A-Z]\w+)\(", code):
                 assert member in MEMBERS, code
 

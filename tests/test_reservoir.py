@@ -32,19 +32,19 @@ budgets = st.just(1) | st.integers(1, 60)
 
 
 def learner_for(case, budget, auto=True, compiled=False):
-    """A learner of the rows of a case that keeps witnesses."""
+    """A learner of the examples of a case that stores some."""
     d, constant = case.x.shape[1], case.evidence.constant
-    if auto:
-        own = {"constant": constant, "compiled": compiled}
-        made = (
-            MixtureLearner(d, case.loss, **own)
-            if case.classes is None
-            else MulticlassMixture(d, case.classes, case.loss, **own)
-        )
-    elif case.classes is None:
-        made = LinearLearner(d, case.loss, compiled=compiled)
-    else:
-        made = MulticlassLearner(d, case.classes, case.loss, compiled=compiled)
+    kinds = (MixtureLearner, MulticlassMixture) if auto else (LinearLearner, MulticlassLearner)
+    own = {"constant": constant} if auto else {}
+    sizes = (d,) if case.classes is None else (d, case.classes)
+    made = kinds[len(sizes) - 1](*sizes, case.loss, compiled=compiled, **own)
+    made.keep_witnesses(budget, constant)
+    return made
+
+
+def storing(budget, d=1, loss="squared", constant=None, **settings):
+    """A learner that stores examples."""
+    made = LinearLearner(d, loss, compiled=False, **settings)
     made.keep_witnesses(budget, constant)
     return made
 
@@ -60,8 +60,31 @@ def learn(learner, case, sizes=()):
     return learner
 
 
+def bounds_hold(case, evidence, model, scale):
+    """No bound is above the optimum, by CVXPY, for models of up to a multiple of a model's size."""
+    for units in evidence.units():
+        found = evidence.within(units, scale * units.norm(model))
+        full = next(each for each in case.evidence.units() if each.name == units.name)
+        assert below(found.lower_bound, case.best(full, found.radius)[0])
+
+
+def bounds_hold_exactly(case, evidence, model, scale):
+    """No bound is above the loss of any model, in exact arithmetic."""
+    if len(evidence.features) < case.x.shape[1] or not np.isfinite(model).all():
+        return
+    for units in evidence.units():
+        found = evidence.within(units, scale * units.norm(model))
+        for u in (model, any_model(case, units, found.radius or 1.0), case.zero()):
+            assert found.lower_bound <= case.exact(u, units, found.radius)
+
+
+def nearly(case, bound, twin):
+    """Equality of two bounds up to the accuracy of the solver."""
+    return bound == pytest.approx(twin, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+
+
 def same(one, other):
-    """Whether two states are the same bits."""
+    """Equality of two states bit by bit."""
     return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
@@ -75,14 +98,9 @@ def same(one, other):
 def test_no_bound_is_above_the_optimum(loss, seed, budget, auto, constant, n, scale):
     case = make(loss, seed, n, constant=constant)
     learner = learn(learner_for(case, budget, auto), case)
-    best = learner.certificate.best_loss(scale)
-    kept = learner.certificate.evidence
-    for units in kept.units():
-        found = kept.within(units, scale * units.norm(learner.x[learner.certificate.evidence.features]))
-        full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
-        optimum, _ = case.best(full, found.radius)
-        assert below(found.lower_bound, optimum)
-    assert best.lower_bound >= learner.certificate.evidence.least
+    best, evidence = learner.certificate.best_loss(scale), learner.certificate.evidence
+    bounds_hold(case, evidence, learner.x[evidence.features], scale)
+    assert best.lower_bound >= evidence.least
     assert best.rows == n and best.rows_kept <= n
     assert best.weight == pytest.approx(case.h.sum())
     assert best.loss_sum == learner.certificate.loss_sum
@@ -97,13 +115,7 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, ord
     case = make(loss, seed, n=30, orders=orders)
     with np.errstate(all="ignore"):
         evidence = learn(learner_for(case, budget), case).certificate.evidence
-        kept = evidence
-        if len(evidence.features) < case.x.shape[1] or not np.isfinite(evidence.model).all():
-            return
-        for units in kept.units():
-            found = kept.within(units, scale * units.norm(evidence.model))
-            for u in (evidence.model, any_model(case, units, found.radius or 1.0), case.zero()):
-                assert found.lower_bound <= case.exact(u, units, found.radius)
+        bounds_hold_exactly(case, evidence, evidence.model, scale)
 
 
 @pytest.mark.sample(3)
@@ -115,7 +127,7 @@ def test_within_the_budget_the_bound_is_that_of_all_rows(loss, seed, auto, const
     learner = learn(learner_for(case, 10**6, auto), case)
     best, twin = learner.certificate.best_loss(scale), case.evidence.best_loss(learner.x, scale)
     assert best.rows_kept == best.rows == len(case.y)
-    assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+    assert nearly(case, best.lower_bound, twin.lower_bound)
 
 
 @pytest.mark.sample(3)
@@ -166,13 +178,10 @@ def test_the_certificate_of_two_runs_is_about_the_rows_of_both(loss, seed, budge
     merged = parts[0].certificate.merge(parts[1].certificate)
     best, evidence = merged.best_loss(scale), merged.evidence
     assert best.rows == 20
-    for units in case.evidence.units():
-        own = next(each for each in evidence.units() if each.name == units.name)
-        found = evidence.within(own, scale * own.norm(evidence.model[evidence.features]))
-        assert below(found.lower_bound, case.best(units, found.radius)[0])
+    bounds_hold(case, evidence, evidence.model[evidence.features], scale)
     if best.rows_kept == 20:
         twin = case.evidence.best_loss(evidence.model, scale)
-        assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+        assert nearly(case, best.lower_bound, twin.lower_bound)
 
 
 @few
@@ -184,7 +193,7 @@ def test_second_moments_of_the_squared_loss_lose_nothing(seed, budget, constant,
         assert learner.witnesses.moments is not None and learner.witnesses.stored < 60
     best, twin = learner.certificate.best_loss(2.0), case.evidence.best_loss(learner.x, 2.0)
     assert best.rows_kept == best.rows == 60
-    assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+    assert nearly(case, best.lower_bound, twin.lower_bound)
 
 
 @few
@@ -204,10 +213,9 @@ def test_second_moments_are_committed_when_features_become_many(seed, constant, 
         best = learner.certificate.best_loss(3.0)
     optimum = 0.5 * np.linalg.lstsq(x, y)[1].sum()
     assert best.rows == n
-    reach = 3.0 * max(units.norm(learner.x) for units in learner.certificate.evidence.units())
-    assert reach > 0.0 and best.lower_bound >= 0.0
-    free = np.linalg.lstsq(x, y)[0]
-    if all(units.norm(free) <= 3.0 * units.norm(learner.x) for units in learner.certificate.evidence.units()):
+    assert best.lower_bound >= 0.0
+    free, evidence = np.linalg.lstsq(x, y)[0], learner.certificate.evidence
+    if all(units.norm(free) <= 3.0 * units.norm(learner.x) for units in evidence.units()):
         assert below(best.lower_bound, optimum * (1.0 + 1e-9))
 
 
@@ -268,8 +276,7 @@ def test_many_models_share_a_budget_and_have_a_certificate_each():
     many.keep_witnesses(60, case.evidence.constant)
     many.learn(case.x, labels, case.h)
     for m, certificate in enumerate(many.certificates):
-        alone = LinearLearner(case.x.shape[1], "logistic", compiled=False)
-        alone.keep_witnesses(30, case.evidence.constant)
+        alone = storing(30, case.x.shape[1], "logistic", case.evidence.constant)
         alone.learn(case.x, labels[:, m], case.h)
         twin = alone.certificate.best_loss()
         assert certificate.best_loss().lower_bound == pytest.approx(twin.lower_bound, rel=1e-6)
@@ -290,8 +297,7 @@ def test_rows_of_weight_0_and_of_later_passes_are_not_remembered():
 
 @pytest.mark.parametrize("nonzeros", [0, None])
 def test_without_witnesses_best_loss_says_what_to_do(nonzeros):
-    learner = LinearLearner(1, "squared", compiled=False)
-    learner.keep_witnesses(nonzeros)
+    learner = storing(nonzeros)
     learner.learn([[1.0]], [1.0])
     with pytest.raises(AssumptionFailed, match="witness_nonzeros"):
         learner.certificate.best_loss()
@@ -300,7 +306,7 @@ def test_without_witnesses_best_loss_says_what_to_do(nonzeros):
 @pytest.mark.parametrize("nonzeros", [-1, 1.5, "many", True, 2**40])
 def test_a_budget_is_a_whole_number(nonzeros):
     with pytest.raises(InvalidInput, match="witness_nonzeros"):
-        LinearLearner(1, "squared", compiled=False).keep_witnesses(nonzeros)
+        storing(nonzeros)
 
 
 IMPOSSIBLE_SUMS = [
@@ -325,25 +331,20 @@ DAMAGE = {
 def test_a_damaged_state_is_refused(loss, budget):
     case = make(loss, 1, n=40)
     learner = learn(learner_for(case, budget), case)
-    for name in learner.state():
-        if not name.startswith("witnesses."):
-            continue
-        state = {key: array.copy() for key, array in learner.state().items()}
+    state = learner.state()
+    for name in (each for each in state if each.startswith("witnesses.")):
         short = name.removeprefix("witnesses.")
-        ways = [
-            lambda state, name=name: state.pop(name),
-            lambda state, name=name: state.update({name: state[name][1:]}),
-        ]
-        ways += [lambda state, name=name, damage=damage: damage(state[name]) for damage in DAMAGE.get(short, ())]
+        if len(state[name]) == 0 or (short == "ends" and budget == 1):  # no row, no end
+            continue
+        ways = [lambda bad, name=name: bad.update({name: bad[name][1:]})]
+        if name != "witnesses.summed.features":
+            ways.append(lambda bad, name=name: bad.pop(name))
+        ways += [lambda bad, name=name, damage=damage: damage(bad[name]) for damage in DAMAGE.get(short, ())]
         if short == "labels" and multiclass(loss):
-            ways.append(lambda state, name=name: state[name].__setitem__(0, 17))
+            ways.append(lambda bad, name=name: bad[name].__setitem__(0, 17))
         for way in ways:
             bad = {key: array.copy() for key, array in state.items()}
-            if len(bad[name]) == 0 or (short == "ends" and budget == 1):  # no row, no end
-                continue
             way(bad)
-            if name == "witnesses.summed.features" and name not in bad:
-                continue
             with pytest.raises((InvalidInput, KeyError)):
                 learner_for(case, budget).restore(bad)
 
@@ -359,8 +360,7 @@ def test_sums_beyond_float64_void_the_certificate_and_nothing_else():
     assert learner.rounds == learner.witnesses.rows == 65
     assert learner.certificate.best_loss().lower_bound == 0.0
     assert learner.certificate.best_ridge_loss(1.0).lower_bound == 0.0
-    heavy = LinearLearner(1, "poisson", compiled=False, dtype="float64")
-    heavy.keep_witnesses(1000)
+    heavy = storing(1000, loss="poisson", dtype="float64")
     heavy.witnesses.add(as_rows(np.ones((30, 1)), 1)[0], np.full(30, 3.0), np.full(30, 1e308), np.zeros(30))
     assert heavy.certificate.best_loss().lower_bound == -math.inf
 
@@ -372,8 +372,7 @@ def test_numbers_that_underflow_prove_nothing_wrong(budget, size, weight):
     x, y, h = rng.normal(size=(30, 3)), rng.normal(size=30) * size, np.full(30, weight)
     x[:, 0] = 1.0
     for loss in ("squared", "absolute")[: 1 if weight > 1.0 else 2]:  # a step of the other overflows
-        learner = LinearLearner(3, loss, compiled=False, dtype="float64")
-        learner.keep_witnesses(budget, 0)
+        learner = storing(budget, 3, loss, 0, dtype="float64")
         learner.learn(x, y, h)
         for scale in (1.0, 1e-10):
             bound = learner.certificate.best_loss(scale).lower_bound
@@ -394,19 +393,14 @@ def test_features_too_small_to_square_do_not_void_the_certificate():
 
 
 def test_rows_without_nonzeros_do_not_fill_the_memory():
-    learner = LinearLearner(3, "squared", compiled=False)
-    learner.keep_witnesses(1)
-    learner.learn(np.zeros((500, 3)), np.ones(500))
-    assert learner.witnesses.stored <= 1 and learner.witnesses.rows == 500
-    other = LinearLearner(3, "logistic", compiled=False)
-    other.keep_witnesses(100)
-    other.learn(np.zeros((500, 3)), np.ones(500))
-    assert other.witnesses.stored <= 100
+    for budget, loss in ((1, "squared"), (100, "logistic")):
+        learner = storing(budget, 3, loss)
+        learner.learn(np.zeros((500, 3)), np.ones(500))
+        assert learner.witnesses.stored <= budget and learner.witnesses.rows == 500
 
 
 def test_a_run_beats_nobody_by_rounding():
-    learner = LinearLearner(1, "logistic", compiled=False)
-    learner.keep_witnesses(10**5)
+    learner = storing(10**5, loss="logistic")
     learner.learn(np.zeros((3000, 1)), np.where(np.arange(3000) % 2, 1.0, -1.0))
     best = learner.certificate.best_loss()
     assert best.regret >= 0.0 and "beat" not in best.in_words()
@@ -428,8 +422,7 @@ def test_many_models_go_on_from_a_state():
 
 
 def test_before_the_first_row_and_with_no_weights_there_are_words():
-    learner = LinearLearner(1, "squared", compiled=False)
-    learner.keep_witnesses(10)
+    learner = storing(10)
     assert learner.certificate.in_words() == "No examples have been learned."
     learner.learn([[1.0]], [2.0])
     assert "with all weights 0" in learner.certificate.best_loss(0.0).in_words()
@@ -437,10 +430,8 @@ def test_before_the_first_row_and_with_no_weights_there_are_words():
 
 @pytest.mark.parametrize("limit", [None, "1", -1.0, math.nan])
 def test_a_time_limit_is_a_number(limit):
-    learner = LinearLearner(1, "squared", compiled=False)
-    learner.keep_witnesses(10)
     with pytest.raises(InvalidInput, match="time_limit"):
-        learner.certificate.best_loss(time_limit=limit)
+        storing(10).certificate.best_loss(time_limit=limit)
 
 
 # Merged records of workers, however rows are split and whenever they are merged.
@@ -513,14 +504,11 @@ def test_no_bound_of_merged_records_is_above_the_optimum(loss, seed, budget, sch
         best = evidence.best_loss(model[evidence.features], scale)
     assert best.rows == 30 and best.weight == pytest.approx(case.h.sum())
     assert reservoir.rows == 30 and reservoir.record.sums[at.STORED_COST] <= budget
-    for units in evidence.units():
-        found = evidence.within(units, scale * units.norm(model[evidence.features]))
-        full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
-        assert below(found.lower_bound, case.best(full, found.radius)[0])
+    bounds_hold(case, evidence, model[evidence.features], scale)
     if budget == 10**6:
         twin = case.evidence.best_loss(model, scale)
         assert best.rows_kept == 30
-        assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+        assert nearly(case, best.lower_bound, twin.lower_bound)
     going_on = remembering(case, budget)
     going_on.restore(reservoir.state())
     assert going_on.rows == 30
@@ -538,12 +526,7 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound_of_merged_records(loss,
     with np.errstate(all="ignore"):
         model = case.rng.normal(size=case.evidence.theta.shape)
         evidence = merged(case, scores_for(case), budget, schedule).evidence(0.0, model, merged=True)
-        if len(evidence.features) < case.x.shape[1]:
-            return
-        for units in evidence.units():
-            found = evidence.within(units, scale * units.norm(model))
-            for u in (model, any_model(case, units, found.radius or 1.0), case.zero()):
-                assert found.lower_bound <= case.exact(u, units, found.radius)
+        bounds_hold_exactly(case, evidence, model, scale)
 
 
 @pytest.mark.sample(3)

@@ -22,12 +22,9 @@ SPARSE = {"MAX_SMALL_MATRIX": 0, "MIN_DENSE_SHARE": 2.0}
 def bounds(case, radius):
     """The bounds in all units, with half of the rows committed and with none."""
     half = np.arange(len(case.y)) % 2 == 0
-    committed = case.evidence.commit(
-        half, case.slopes_at(any_model(make(case.loss, 8), case.evidence.units()[0], 0.2))[half]
-    )
-    return np.array(
-        [kept.within(units, radius).lower_bound for kept in (case.evidence, committed) for units in kept.units()]
-    )
+    model = any_model(make(case.loss, 8), case.evidence.units()[0], 0.2)
+    both = case.evidence, case.evidence.commit(half, case.slopes_at(model)[half])
+    return np.array([kept.within(units, radius).lower_bound for kept in both for units in kept.units()])
 
 
 @pytest.mark.plain

@@ -11,11 +11,7 @@ from benchmarks.datasets import SEEDS, Source
 from benchmarks.quality.trends import TRENDS, Trend
 
 #: Each kind of labels, with its losses.
-LOSSES = {
-    "binary": ("logistic", "hinge"),
-    "regression": ("squared", "absolute"),
-    "multiclass": ("log",),
-}
+LOSSES = {"binary": ("logistic", "hinge"), "regression": ("squared", "absolute"), "multiclass": ("log",)}
 #: Features as they are, and rows of unit norm.
 SCALINGS = ("raw", "unit")
 

@@ -13,10 +13,7 @@ from giftrl.reports import INK
 
 #: The panels, in reading order.
 SHOWN = (
-    Task("a9a", "logistic", "raw"),
-    Task("covtype", "logistic", "raw"),
-    Task("rcv1_vw_small", "logistic", "raw"),
-    Task("elec2", "logistic", "raw"),
+    *(Task(name, "logistic", "raw") for name in ("a9a", "covtype", "rcv1_vw_small", "elec2")),
     Task("cadata", "squared", "raw"),
     Task("cpusmall", "absolute", "raw"),
     Task("abalone", "squared", "raw"),

@@ -105,17 +105,16 @@ def split(name: str, seed: int) -> Split:
 def loss_on_new_rows(data: Split, loss: str, passes: int, step: int = 1) -> tuple[float, int]:
     """The mean loss on the rows to test on, and how many passes were kept; ``step`` is -1 for the opposite order."""
     data = data._replace(x=data.x[::step], y=data.y[::step])
-    x = data.x.toarray() if data.x.shape[1] <= 100 else data.x  # narrow rows are faster dense
-    new_x = data.new_x.toarray() if data.x.shape[1] <= 100 else data.new_x
+    narrow = data.x.shape[1] <= 100  # faster dense
+    x, new_x = (rows.toarray() if narrow else rows for rows in (data.x, data.new_x))
     if data.kind == "regression":
         model = FTRLRegressor(loss, passes=passes, shuffle=False).fit(x, data.y)
-        scores, labels = model.predict(new_x)[:, None], data.new_y
+        scores = model.predict(new_x)[:, None]
     else:
-        name = "softmax" if loss == "log" else loss
-        model = FTRLClassifier(name, passes=passes, shuffle=False).fit(x, data.y)
-        scores, labels = model.decision_function(new_x), data.new_y
+        model = FTRLClassifier("softmax" if loss == "log" else loss, passes=passes, shuffle=False).fit(x, data.y)
+        scores = model.decision_function(new_x)
     learners = model._model.learners
-    found = losses_of(learners[0].loss, clip_as_in_training(learners, scores), labels)
+    found = losses_of(learners[0].loss, clip_as_in_training(learners, scores), data.new_y)
     losses = model.validation_losses_
     return float(found.mean()), int(np.argmin(losses)) + 1 if losses else passes
 
@@ -152,12 +151,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             ratios[name, loss] = ratio
             rows.append([f"{name} {loss}", f"{mean[0]:.4g}", *(f"{each:.3f}" for each in ratio), f"{mean[-1]:.1f}"])
             console.print(*rows[-1], highlight=False)
+    smooth = ("logistic", "log", "squared")
     groups = {
         "sparse": [ratio for (name, _), ratio in ratios.items() if name in SPARSE],
         "others": [ratio for (name, _), ratio in ratios.items() if name not in SPARSE],
-        "logistic, softmax and squared losses": [
-            ratio for (_, loss), ratio in ratios.items() if loss in ("logistic", "log", "squared")
-        ],
+        "logistic, softmax and squared losses": [ratio for (_, loss), ratio in ratios.items() if loss in smooth],
         "all": list(ratios.values()),
     }
     for group, found in groups.items():
@@ -166,13 +164,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             means = (f"{geometric_mean(column):.3f}" for column in columns)
             rows.append([f"**{group}**: geometric mean", "", *means, ""])
             rows.append([f"**{group}**: worst", "", *(f"{max(column):.3f}" for column in zip(*found, strict=True)), ""])
-    heads = [
-        "task",
-        "loss after 1 pass",
-        *(f"{passes} passes, relative" for passes in PASSES[1:]),
-        "1 pass in another order",
-        "passes kept of 5",
-    ]
+    relative = (f"{passes} passes, relative" for passes in PASSES[1:])
+    heads = ["task", "loss after 1 pass", *relative, "1 pass in another order", "passes kept of 5"]
     table = Grid("The loss on new rows, after several passes relative to one", heads, rows)
     made = "Made by `GIFTRL_DATA=... python -m benchmarks.quality.passes --out docs/no-tuning.md`."
     publish(console, [table], options.out, "passes", origin=made)

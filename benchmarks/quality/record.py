@@ -32,17 +32,7 @@ class Run(NamedTuple):
 
 
 class Record:
-    """Losses by run, in memory and in a CSV file that begins with the versions of the libraries.
-
-    Args:
-        path: the file, which need not exist yet.
-
-    >>> import tempfile
-    >>> record = Record(Path(tempfile.mkdtemp()) / "runs.csv")
-    >>> record.add(Run(Task("a9a", "hinge", "raw"), "0", "vw", "default"), 0.25)
-    >>> [(str(run.task), loss) for run, loss in Record(record.path).runs.items()]
-    [('a9a hinge raw', 0.25)]
-    """
+    """Losses by run, in memory and in a CSV file that begins with the versions of the libraries."""
 
     def __init__(self, path: Path = PATH) -> None:
         self.path = path

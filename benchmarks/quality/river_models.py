@@ -24,11 +24,7 @@ ROWS, FEATURES = 100_000, 500  # data with more rows, or more features in full d
 
 
 class River:
-    """River, whose default optimiser is gradient descent with the rate 0.01.
-
-    >>> River().settings("hinge"), River().rate("default")
-    (['default'], 0.01)
-    """
+    """River, whose default optimiser is gradient descent with the rate 0.01."""
 
     key = "river"
     name = "River"

@@ -73,11 +73,7 @@ def standardised(x: Any, size: int) -> Any:
 
 
 class ScikitLearn:
-    """``SGDClassifier``, which learns each of several classes against the rest, and ``SGDRegressor``.
-
-    >>> len(ScikitLearn().settings("hinge")), ScikitLearn().rate("constant 0.1"), ScikitLearn().rate("default")
-    (8, 0.1, None)
-    """
+    """``SGDClassifier``, which learns each of several classes against the rest, and ``SGDRegressor``."""
 
     key = "sklearn"
     name = "scikit-learn"

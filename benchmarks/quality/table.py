@@ -226,18 +226,13 @@ def summary_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
     return Grid("Geometric means and worst tasks", columns, rows)
 
 
-def notes(rivals: Sequence[Rival], seeds: int) -> str:
-    """A description of how the numbers were made."""
-    orders = "one random order" if seeds == 1 else f"{seeds} random orders"
-    return NOTES.format(orders=orders, rivals="\n\n".join(RIVAL_NOTES[rival.key] for rival in rivals)).strip()
-
-
 def page(table: Sequence[Line], rivals: Sequence[Rival], seeds: int, made_with: str, skipped: Sequence[str]) -> str:
-    """The text of the quality region of the page."""
+    """The text of the quality region of the page, with notes on how the numbers were made."""
+    orders = "one random order" if seeds == 1 else f"{seeds} random orders"
     parts = [
         f"Made by `{COMMAND}`, with {made_with}.",
         *skipped,
-        notes(rivals, seeds),
+        NOTES.format(orders=orders, rivals="\n\n".join(RIVAL_NOTES[rival.key] for rival in rivals)).strip(),
         summary_grid(table, rivals).markdown(),
         task_grid(table, rivals).markdown(),
     ]

@@ -26,11 +26,7 @@ LOSSES = {"logistic": "logistic", "hinge": "hinge", "squared": "squared", "absol
 
 
 class VowpalWabbit:
-    """``-l RATE`` for the default update, which is adaptive, normalised and invariant; ``-l 0.5`` is its default.
-
-    >>> len(VowpalWabbit().settings("logistic")), VowpalWabbit().rate("-l 0.03"), VowpalWabbit().rate("--coin")
-    (15, 0.03, None)
-    """
+    """``-l RATE`` for the default update, which is adaptive, normalised and invariant; ``-l 0.5`` is its default."""
 
     key = "vw"
     name = "Vowpal Wabbit"

@@ -69,10 +69,9 @@ def with_constant(x: Any) -> Any:
 
 def mean_loss(learner: Any, scores: Array, y: Array) -> float:
     """The mean loss of scores, as they count in the course of learning."""
-    kept = np.asarray(learner.clip(scores))
-    return float(
-        losses_of(learner.loss, kept if learner.classes else kept[:, None], y if learner.classes else y[:, None]).mean()
-    )
+    clipped = np.asarray(learner.clip(scores))
+    columns = (clipped, y) if learner.classes else (clipped[:, None], y[:, None])
+    return float(losses_of(learner.loss, *columns).mean())
 
 
 def run(
@@ -129,13 +128,8 @@ def page(lines: dict[tuple[str, str], list[tuple[float, float]]], workers: Seque
         parts.append(Grid(f"Rows {order}", ["data set", *heads], rows).markdown())
     worst = []
     for order in ORDERS:
-        each = [
-            (x[0], name, w)
-            for (name, own), found in lines.items()
-            if own == order
-            for w, x in zip(workers, found, strict=False)
-        ]
-        value, name, w = max(each)
+        mine = ((name, found) for (name, own), found in lines.items() if own == order)
+        value, name, w = max((x[0], name, w) for name, found in mine for w, x in zip(workers, found, strict=False))
         worst.append(f"{value:.3f} with rows {order} ({name}, W = {w})")
     parts.append(f"The largest of all on new rows: {', '.join(worst)}.")
     return "\n\n".join(parts)

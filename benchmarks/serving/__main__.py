@@ -9,6 +9,7 @@ turns in every case. Only giftrl keeps what it learns: with "no sync" it does no
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ PAGE = 4_120
 
 
 class Case(NamedTuple):
-    """Some clients, and what they do."""
+    """Clients who learn, clients who predict, and the rows of a request."""
 
     name: str
     learners: int
@@ -159,8 +160,7 @@ def grid(found: dict[str, dict[str, list[Measured]]]) -> Grid:
             for part in range(parts):
                 mine = every[part::parts] if "while" not in case else every[:1]
                 size = 100 if case.endswith("100 rows") and "sync of" not in case else 1
-                rates = sorted(each.rate for each in mine)
-                rate = rates[len(rates) // 2]
+                rate = statistics.median_high(each.rate for each in mine)
                 joined = Measured([s for each in mine for s in each.seconds], 1.0, 0)
                 what = case if parts == 1 else f"{case}: {('predict', 'learn')[part]}"
                 rows.append([

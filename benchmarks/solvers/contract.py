@@ -10,11 +10,7 @@ from benchmarks.datasets import Data
 
 
 class Timing(NamedTuple):
-    """Seconds of one pass over the data.
-
-    >>> Timing(0.5).inner is None
-    True
-    """
+    """Seconds of one pass over the data."""
 
     seconds: float  # of the whole call
     inner: float | None = None  # of learning alone, if the solver can measure it
@@ -42,8 +38,6 @@ class Solver(Protocol):
 def missing(module: str) -> str | None:
     """A message if an optional module is not installed, or None.
 
-    >>> missing("numpy") is None
-    True
     >>> missing("no_such_module")
     'no_such_module is not installed: pip install "giftrl[bench]"'
     """

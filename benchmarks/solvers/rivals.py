@@ -1,7 +1,6 @@
 """The other libraries as solvers: scikit-learn's SGDClassifier, Vowpal Wabbit, and River's logistic regression.
 
-scikit-learn takes CSR and C-ordered matrices of float32 and float64 without a copy, and its weights have the type of
-the data. It allocates little in each call: labels and example weights of that type.
+scikit-learn takes CSR and C-ordered matrices of float32 and float64 without a copy.
 
 Vowpal Wabbit reads its own cache file, which is built before the clock starts, so no text is parsed. As always in
 Vowpal Wabbit, a second thread decodes it. Learning without start-up is measured in two ways in every repetition:
@@ -12,8 +11,7 @@ Vowpal Wabbit, a second thread decodes it. Learning without start-up is measured
 
 The table shows both. Ratios use the smaller median, which favours Vowpal Wabbit.
 
-River learns from one dictionary at a time. Rows are converted to dictionaries before the clock starts. A sample of the
-rows is timed and extrapolated to all rows, because a whole pass would take minutes.
+River learns from dictionaries, which are made before the clock starts. A sample of the rows is timed and extrapolated.
 """
 
 import os
@@ -91,7 +89,7 @@ class VowpalWabbit:
         self.cache = store() / f"{data.key}.vw-{__version__}.cache"
         if not self.cache.exists():
             beside = Path(f"{self.cache}.{os.getpid()}")
-            self.workspace("-d", str(data.text("vw")), "--cache_file", str(beside), "-k").finish()
+            self.workspace("-d", str(data.text()), "--cache_file", str(beside), "-k").finish()
             beside.replace(self.cache)
 
     def once(self) -> Timing:

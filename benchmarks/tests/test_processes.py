@@ -18,15 +18,9 @@ def noting(path: Path, **more) -> Case:
 
 
 def test_processes_take_turns_and_slow_ones_run_once(tmp_path):
-    timed = {
-        "quick": noting(tmp_path / "quick"),
-        "slow": noting(tmp_path / "slow", slow=True),
-    }
+    timed = {"quick": noting(tmp_path / "quick"), "slow": noting(tmp_path / "slow", slow=True)}
     costs = startup.measure(timed, repetitions=3)
-    assert {key: len(each) for key, each in costs.items()} == {
-        "quick": 3,
-        "slow": 1,
-    }
+    assert {key: len(each) for key, each in costs.items()} == {"quick": 3, "slow": 1}
     assert len((tmp_path / "quick").read_text().splitlines()) == 4  # one more than counts
     assert len((tmp_path / "slow").read_text().splitlines()) == 1
 

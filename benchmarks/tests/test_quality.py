@@ -210,6 +210,13 @@ def test_means_and_worst_tasks_on_made_up_numbers():
     assert ("best", "vw", "multiclass") not in found
 
 
+def test_the_settings_of_rivals():
+    found = {key: (len(rival.settings("hinge")), rival.rate("default")) for key, rival in RIVALS.items()}
+    assert found == {"vw": (15, 0.5), "sklearn": (8, None), "river": (1, 0.01)}
+    assert (RIVALS["vw"].rate("-l 0.03"), RIVALS["vw"].rate("--coin")) == (0.03, None)
+    assert RIVALS["sklearn"].rate("constant 0.1") == 0.1
+
+
 def test_ratios_to_nothing():
     assert math.isnan(geometric_mean([])) and geometric_mean([0.0, 1.0]) == 0.0
     assert Reached("vw", DEFAULT, 0.0, 0.0).ratio == 1.0 and Reached("vw", DEFAULT, 0.0, 1.0).ratio == math.inf
