@@ -44,20 +44,16 @@ class Units:
     The coordinates of u are scale_j u_j, and for the constant feature u_c + sum_j shift_j u_j. Those of theta are
     (theta_j - shift_j theta_c)/scale_j, and theta_c for the constant feature, so that <theta, u> is the inner product
     of the coordinates. Both norms are Euclidean in the coordinates. A bound that holds for every u can be read in any
-    such units, including units computed after the run.
-
-    *Scaled features*: scale_j^2 is the mean of s_j^2, and the shift is 0. *Standardised features*: scale_j is the
-    standard deviation of feature j and shift_j its mean, so that the constant feature's coordinate is the mean
-    prediction.
-
-    A feature that was 0 in every example has the scale 0: its weight changes no prediction, and does not count in the
-    norm of a model. theta_j is 0 there.
+    such units, including units computed after the run. *Scaled features*: scale_j^2 is the mean of s_j^2, and the shift
+    is 0. *Standardised features*: scale_j is the standard deviation of feature j and shift_j its mean, so that the
+    constant feature's coordinate is the mean prediction. A feature that was 0 in every example has the scale 0: its
+    weight does not count in the norm of a model, and theta_j is 0.
 
     With K classes, u and theta have K columns, and the norm is Frobenius'. Softmax and the multiclass hinge loss only
     compare classes: adding a vector v to every column of u changes no loss. So the norm of a model is the least over v,
-    which is the norm of u minus its mean column. Since phi(p + t 1) = phi(p) for all t, every a in the domain of phi*
-    has the sum 0, and so have the rows of theta. Rounding leaves a mean column in a computed theta; the inner product
-    with a u whose rows have the sum 0 does not depend on it, so it is subtracted.
+    which is the norm of u minus its mean column. Every a in the domain of phi* has the sum 0, and so have the rows of
+    theta; the mean column that rounding leaves in a computed theta is subtracted, which changes no inner product with
+    such a u.
 
     Attributes:
         name: printed in messages.
@@ -115,8 +111,7 @@ class Units:
         if error is None:
             return norm
         size = np.linalg.norm(theta, axis=1) if theta.ndim == 2 else np.abs(theta)
-        columns = theta.shape[1] if theta.ndim == 2 else 1
-        wide = error + (4 + columns) * FLOAT_EPS * size
+        wide = error + (4 + _columns(theta)) * FLOAT_EPS * size
         if self.constant is not None:
             wide = wide + np.abs(self.shift) * wide[self.constant]
         slack = float(np.linalg.norm(_over(wide, self.scale)))
@@ -147,6 +142,10 @@ class Units:
             return _over(theta, self.scale)
         shifted = (theta.T - np.multiply.outer(theta[self.constant], self.shift)).T
         return _over(shifted, self.scale)
+
+
+def _columns(x: Array) -> int:
+    return 1 if x.ndim == 1 else int(x.shape[1])
 
 
 def _lengths(x: Array) -> Array:
@@ -247,7 +246,7 @@ def lower_bound(evidence: "Evidence", duals: Array, units: Units, radius: float,
     subtracted, and as much for numbers so small that they lose digits.
     """
     labels, weights, committed = evidence.examples.labels, evidence.examples.weights, evidence.committed
-    n, a, columns = len(labels), duals.copy(), 1 if duals.ndim == 1 else duals.shape[1]
+    n, a, columns = len(labels), duals.copy(), _columns(duals)
     phi_star = conjugates(evidence.loss, np.zeros_like(a), labels, a)
     if not np.array_equal(a, duals):
         return -math.inf
@@ -337,13 +336,9 @@ class BestLoss:
             if self.rows_kept >= self.rows:
                 return f"{paid}A linear model {self._size()} may have the least possible loss. {stored}"
             return f"{paid}Too few examples were stored for a lower bound for linear models {self._size()}. {stored}"
-        quantity = "an average loss"
-        if self.ridge > 0.0:
-            quantity += f" plus {self.ridge:.4g}/2 times its squared norm, per example,"
-        words = (
-            f"{paid}Lower bound: no linear model {self._size()} has {quantity} below {self.average:.4g} on these "
-            f"examples. {stored}"
-        )
+        penalty = f" plus {self.ridge:.4g}/2 times its squared norm, per example," if self.ridge > 0.0 else ""
+        words = f"{paid}Lower bound: no linear model {self._size()} has an average loss{penalty} below "
+        words += f"{self.average:.4g} on these examples. {stored}"
         if wide is not None and self.lower_bound - wide.lower_bound <= CLOSE_BOUNDS * abs(self.lower_bound):
             words += f" None with up to {wide.scale:.4g} times this norm has one below {wide.average:.4g}."
         if self.regret < 0.0 and f"{self.average_loss:.4g}" != f"{self.average:.4g}":
@@ -361,5 +356,5 @@ class BestLoss:
             return f"with a weight norm of {self.radius:.4g} or less ({self.units})"
         if self.scale == 0.0:
             return "with all weights 0"
-        times = "this one's" if self.scale == 1.0 else f"{self.scale:.4g} times this one's"
-        return f"with a weight norm up to {times} ({self.units})"
+        times = "" if self.scale == 1.0 else f"{self.scale:.4g} times "
+        return f"with a weight norm up to {times}this one's ({self.units})"

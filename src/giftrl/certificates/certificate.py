@@ -63,8 +63,7 @@ class Certificate:
         delta_sum: sum_t H(g_t) - H(z_t).
         theta: theta_{T+1} = -sum_t z_t.
         trace: the rounds one by one, for the bounds that need them.
-        theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, if theta was stored in
-            fewer bits than it was computed in; the bounds allow for it.
+        theta_error: a bound on the Euclidean norm of the rounding of theta, for which the bounds allow.
         evidence: stored examples and sums over the others, for :meth:`best_loss`.
         merged: True if several sequences of rounds were merged.
 
@@ -207,10 +206,7 @@ class Certificate:
         return psi_u - trace.psi_start + math.fsum(r.gamma + r.gap for r in trace.rounds)
 
     def observed_variability(self) -> float:
-        """sum over t >= 2 of l_t(x_t) - l_{t-1}(x_t): how far the losses moved under the learner's own points.
-
-        Never above the paper's V_T = sum_t max over x of abs(l_t(x) - l_{t-1}(x)).
-        """
+        """sum over t >= 2 of l_t(x_t) - l_{t-1}(x_t); at most V_T = sum_t max over x of abs(l_t(x) - l_{t-1}(x))."""
         rounds = self._rounds("observed_variability").rounds
         return math.fsum(now.loss - before.loss_after for before, now in pairwise(rounds))
 

@@ -37,23 +37,21 @@ COMMITTED_SUMS = ("conjugate", "conjugate_size", "dual_squares", "infimum", "com
 class Evidence:
     """Stored examples, sums over the committed ones, the loss of the run, and its model.
 
-    A committed example t has a dual a_t in the domain of phi*, chosen by any rule, and was summed up: theta is minus
-    the sum of h_t a_t s_t, and ``conjugate`` the sum of h_t phi*(a_t). The duals of stored examples are computed on
-    request.
+    A committed example t has a dual a_t in the domain of phi*, chosen by any rule, and was summed up. The duals of
+    stored examples are computed on request.
 
     Attributes:
         loss: a component of ``giftrl.losses``.
         examples: the stored examples; their indices are positions in ``features``.
         features: the numbers of the features that were not 0 in every example, and of the constant one.
         model: the weights of the run, d or d x K.
-        theta: of committed examples, with a row for each of ``features``; one column for each of K scores.
+        theta: minus the sum of h_t a_t s_t over committed examples, with a row for each of ``features``.
         squares: for each feature the sum of h_t s_tj^2 over all examples.
         sums: for each feature the sum of h_t s_tj over all examples.
         weight: the sum of h_t over all examples.
         loss_sum: the weighted sum of the run's losses.
         conjugate: the sum of h_t phi*(a_t) over committed examples.
-        conjugate_size: the sum of h_t times the size of the terms of phi*(a_t), for the allowance for rounding
-            (:func:`giftrl.certificates.bound.conjugate_sizes`).
+        conjugate_size: the sum of h_t times the size of the terms of phi*(a_t), for the allowance for rounding.
         dual_squares: the sum of h_t a_t^2 over committed examples (and over classes), for the same.
         infimum: the sum of h_t inf phi over committed examples.
         committed: the number of committed examples.
@@ -101,9 +99,7 @@ class Evidence:
 
         Args:
             loss: a component of ``giftrl.losses`` or its name.
-            rows: n x d.
-            labels: n labels; classes from 0 for a loss of K scores.
-            weights: n weights, or None for 1 each.
+            rows, labels, weights: of n examples; labels are classes from 0 for a loss of K scores.
             loss_sum: the loss of a run over these rows.
             classes: K, for a loss of K scores.
             constant: the feature that is 1 in every row, or None.
@@ -239,9 +235,8 @@ class Evidence:
             radius: may be infinite with a ridge.
             ridge: not negative.
             start: a model to begin with, or None for the model 0.
-            time_limit: in seconds.
-            steps: the most steps of Newton's method.
-            target: the solver stops when the bound has this value.
+            time_limit, steps, target: the solver stops after so many seconds or steps of Newton's method, or when the
+                bound has this value.
         """
         stored = len(self.examples.labels)
         if self.moments is not None:
@@ -250,9 +245,8 @@ class Evidence:
             bound, solver = -math.inf, "none: the features are too large"
         else:
             problem = self.problem(units, radius, ridge)
-            z = np.zeros_like(problem.theta)
-            if start is not None:
-                z = units.coordinates(units.compared(start))[problem.rows.features]
+            begin = np.zeros_like(self.theta) if start is None else start
+            z = units.coordinates(units.compared(begin))[problem.rows.features]
             norm = float(np.linalg.norm(z))
             z = z * (radius / norm) if norm > radius else z
             # A little more than the target, for the allowance that is subtracted.

@@ -29,10 +29,9 @@ class Moments:
 
     For the squared loss, let every dual be the residual of one model: a_t = <s_t, u> - y_t. Then
     sum_t h_t phi*(a_t) = (u' C u - yy)/2 with C = sum_t h_t s_t s_t' and yy = sum_t h_t y_t^2, theta = b - C u with
-    b = sum_t h_t y_t s_t, and for any such u the bound is yy/2 - u' C u/2 - price(|theta|): the same as
-    :func:`giftrl.certificates.bound.lower_bound`, from sums alone. Raw sums would cancel, so features are
-    centred. With x the weights of all features but the constant one, and beta the mean prediction, the residuals are
-    <s_t - mean, x> + beta - y_t, and the sums over centred features and over constants separate.
+    b = sum_t h_t y_t s_t, and for any such u the bound is yy/2 - u' C u/2 - price(|theta|). Raw sums would cancel, so
+    features are centred. With x the weights of all features but the constant one, and beta the mean prediction, the
+    residuals are <s_t - mean, x> + beta - y_t, and the sums over centred features and over constants separate.
 
     Attributes:
         features: the numbers of the features, in order.
@@ -156,19 +155,13 @@ class Moments:
             return self
         part, both = other.weight / total, self.weight * (other.weight / total)
         move, label_move = other.mean - self.mean, other.label_mean - self.label_mean
-        return Moments(
-            features=self.features,
-            rows=self.rows + other.rows,
-            weight=total,
-            mean=self.mean + move * part,
-            label_mean=self.label_mean + label_move * part,
-            scatter=self.scatter + other.scatter + both * np.multiply.outer(move, move),
-            cross=self.cross + other.cross + both * label_move * move,
-            label_scatter=self.label_scatter + other.label_scatter + both * label_move * label_move,
-            squares=self.squares + other.squares,
-            label_squares=self.label_squares + other.label_squares,
-            constant=self.constant,
-        )
+        added = ("rows", "scatter", "cross", "label_scatter", "squares", "label_squares")
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in added}
+        sums["scatter"] += both * np.multiply.outer(move, move)
+        sums["cross"] += both * label_move * move
+        sums["label_scatter"] += both * label_move * label_move
+        mean, label_mean = self.mean + move * part, self.label_mean + label_move * part
+        return replace(self, weight=total, mean=mean, label_mean=label_mean, **sums)
 
     def among(self, features: NDArray[np.int64]) -> "Moments":
         """The moments with further features, which were 0 in all of these examples."""
@@ -235,11 +228,8 @@ class Moments:
         if c is not None:
             error[c] += drift
         slack = 0.5 * (n * FLOAT_EPS * short**2 + 16.0 * FLOAT_EPS * short * long + (8.0 * FLOAT_EPS * long) ** 2)
-        slack += (
-            n * n * FLOAT_TINY
-            + (abs(beta) + abs(self.label_mean)) * drift
-            + (len(x) + 8.0) * FLOAT_EPS * (self.label_scatter + float(np.abs(x) @ terms) + abs(raised))
-        )
+        sizes = self.label_scatter + float(np.abs(x) @ terms) + abs(raised)
+        slack += n * n * FLOAT_TINY + (abs(beta) + abs(self.label_mean)) * drift + (len(x) + 8.0) * FLOAT_EPS * sizes
         return slack - value, theta, error
 
     @property

@@ -149,18 +149,16 @@ class RowReservoir:
 
     def _provide(self, given: Any, i: int) -> None:
         """Provide what the loop needs for row i."""
-        record, needs = self.record, self.record.sums[at.LOOP_NEEDS]
+        record, needs, size = self.record, self.record.sums[at.LOOP_NEEDS], count_entries(given.rows, i)
         if needs == at.NEEDS_LONGER_ARRAYS:
-            needed = int(record.ends[self.stored]) + count_entries(given.rows, i)
-            entries, examples = len(record.data), len(record.labels)
+            needed, entries, examples = int(record.ends[self.stored]) + size, len(record.data), len(record.labels)
             if needed > entries:
                 entries = max(needed, min(max(8 * entries, 1024), self.budget))
             if self.stored >= examples:
                 examples = min(max(64, 4 * examples), self.budget)
             self.record = record.resized(entries, examples)
         elif needs == at.NEEDS_BUDGET:
-            most = self.budget - self.kind.cost - count_entries(given.rows, i)
-            self.drop(min(REMAINING_SHARE * self.budget, most))
+            self.drop(min(REMAINING_SHARE * self.budget, self.budget - self.kind.cost - size))
         else:
             self.open_sums()
 
@@ -175,8 +173,7 @@ class RowReservoir:
         if self._lent:
             self.record = self.record.resized(len(self.record.data), len(self.record.labels), copy=True)
             self._lent = False
-        none_committed = self.record.sums[at.COMMITTED_COUNT] == 0.0
-        if none_committed:
+        if self.record.sums[at.COMMITTED_COUNT] == 0.0:
             moments = Moments.of(self.loss, self.record.examples, self.constant, self.moments)
             if moments is not None:
                 self.moments = moments
@@ -205,8 +202,7 @@ class RowReservoir:
     def assign_keys(self, stored: ScoredRows) -> None:
         """Compute the keys of the stored examples, which the first dropped example needs."""
         self.record = self.record._replace(keys=np.empty(len(self.record.labels)))
-        loop = ready(fill_keys, self.compiled, counted=False)
-        loop(self.kind, self.loss, self.record, stored, self.stored)
+        ready(fill_keys, self.compiled, counted=False)(self.kind, self.loss, self.record, stored, self.stored)
 
     def commit_moments(self) -> None:
         """Commit the examples of which only second moments are left."""
@@ -217,12 +213,11 @@ class RowReservoir:
 
     def grow(self, dimension: int) -> None:
         """Add features up to this number."""
-        old = self.record.by_feature
+        old, self.dimension = self.record.by_feature, max(self.dimension, dimension)
         if dimension > len(old) > 0:
             larger = zeros((dimension, old.shape[1]))
             larger[: len(old)] = old
             self.record = self.record._replace(by_feature=larger)
-        self.dimension = max(self.dimension, dimension)
 
     @np.errstate(all="ignore")
     def evidence(self, loss_sum: float, model: NDArray[Any], merged: bool = False) -> Evidence:
@@ -246,9 +241,9 @@ class RowReservoir:
         by_feature = np.zeros((len(features), self.record.by_feature.shape[1]))
         by_feature[np.searchsorted(features, committed)] = self.record.by_feature[committed]
         if merged:
-            # A sum over n examples is rounded n times, and twice more for each worker and round: when its part is
-            # taken, and when it is added. A worker that has added anything has committed an example, so that is at most
-            # 3 n times, and the allowance, (n + 4) eps times the root of the one sum or times the other, triples.
+            # A sum over n examples is rounded n times, and twice more for each worker and round. A worker that has
+            # added anything has committed an example, so that is at most 3 n times: the allowances triple, which are
+            # (n + 4) eps times the root of the one sum and times the other.
             sums[at.DUAL_SQUARES] *= 9.0
             sums[at.CONJUGATE_SIZE] *= 3.0
         if moments is not None:

@@ -68,9 +68,7 @@ def solve(
     Args:
         problem: the problem.
         start: coordinates to begin with, in the ball, if they or a multiple of them are better than 0.
-        time_limit: in seconds; then the best duals so far are returned.
-        steps: the most steps of Newton's method.
-        target: the solver stops when the dual has this value.
+        time_limit, steps, target: in seconds; the most steps; the value of the dual at which the solver stops.
     """
     newton = _Newton(problem, start, time.monotonic() + time_limit, steps, target)
     one = problem.theta.ndim == 1 and not problem.rows.dense and len(problem.weights) > 0
@@ -104,9 +102,8 @@ class _Newton:
         blocks = 0 if self.p.ndim == 1 else self.p.size * self.p.shape[1]
         self.direct = start.size <= MAX_DIRECT_COORDINATES and blocks <= MAX_BLOCK_NUMBERS
         self.evaluate()
-        self.lower, self.upper, self.duals = -math.inf, math.inf, self.a.copy()
+        self.lower, self.upper, self.duals, self.least = -math.inf, math.inf, self.a.copy(), 0.0
         self.measure()
-        self.least = 0.0
         if not problem.smooth:
             self.eps = SMOOTHING_FACTOR * self.roughness
             self.least = MIN_SMOOTHING * self.roughness
@@ -130,8 +127,7 @@ class _Newton:
         if lower > self.lower:
             self.lower, self.duals = lower, self.a.copy()
         # By Fenchel and Young at the slopes, the gap of the smoothed problem is the difference of these two.
-        res = problem.theta - gathered
-        ridge = problem.ridge + self.mu
+        res, ridge = problem.theta - gathered, problem.ridge + self.mu
         if self.mu > 0.0:
             self.unsolved = float(np.linalg.norm(res - ridge * z)) * max(norm, problem.radius)
         else:
@@ -282,12 +278,8 @@ def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: floa
 
     With A = X - 1 t', res = r + t S with r = theta - X'(h a) and S = sum_i h_i a_i, so a sparse X stays sparse.
 
-    Args:
-        problem: the problem.
-        start: coordinates in the ball; their slopes are the first duals.
-        end: the time at which to stop.
-        turns: the most turns of all rows.
-        gap: stop when the gap between F(z) and D(a) is this share of F(z).
+    The first duals are the slopes at ``start``, coordinates in the ball. The last are those at the time ``end``, after
+    this many turns of all rows, or when the gap between F(z) and D(a) is this share of F(z).
     """
     rows, radius, n = problem.rows, problem.radius, len(problem.weights)
     p = rows.scores(start)
@@ -302,8 +294,7 @@ def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: floa
         lower, gathered = problem.dual(p, a)
         res = problem.theta - gathered
         norm = float(np.linalg.norm(res))
-        if mu == 0.0:
-            mu = max(norm / radius, MIN_PENALTY * size / radius**2, 1e-300)
+        mu = mu or max(norm / radius, MIN_PENALTY * size / radius**2, 1e-300)
         z = res / mu
         length, p = norm / mu, rows.scores(z)
         inside = min(1.0, radius / length) if length > 0.0 else 1.0
