@@ -284,9 +284,9 @@ class Evidence:
         require(mean.shape == self.model.shape, "model", mean.shape, f"must be {self.model.shape}", "see model")
         loss_sum, constant = self.loss_sum + other.loss_sum, self._constant_feature
         if self.moments is not None or other.moments is not None:
-            exact = [run.moments or run._as_moments() for run in (self, other)]
-            if exact[0] is not None and exact[1] is not None:
-                return Evidence.of_moments(self.loss, exact[0].merge(exact[1]), mean, loss_sum)
+            exact, others = self._as_moments(), other._as_moments()
+            if exact is not None and others is not None:
+                return Evidence.of_moments(self.loss, exact.merge(others), mean, loss_sum)
         features = np.union1d(self.features, other.features)
         one, two = (run._among(features) for run in (self, other))
         names = ("theta", "squares", "sums", "weight", *COMMITTED_SUMS)
@@ -301,9 +301,9 @@ class Evidence:
         return None if self.constant is None else int(self.features[self.constant])
 
     def _as_moments(self) -> Moments | None:
-        """Second moments of all examples, if all of them are stored."""
+        """Second moments of all examples, if there are some or all examples are stored."""
         if self.committed:
-            return None
+            return self.moments
         examples = self.examples._replace(indices=self.features[self.examples.indices])
         return Moments.of(self.loss, examples, self._constant_feature)
 
@@ -311,12 +311,11 @@ class Evidence:
         """The same evidence with further features, and with second moments committed."""
         where = np.searchsorted(features, self.features)
         run = self if self.moments is None else replace(self, **self.moments.committed())
-        arrays: dict[str, Any] = {}
-        for name in ("theta", "squares", "sums"):
-            array = getattr(run, name)
+        examples = self.examples._replace(indices=where[self.examples.indices].astype(np.int32))
+        arrays: dict[str, Any] = {name: getattr(run, name) for name in ("theta", "squares", "sums")}
+        for name, array in arrays.items():
             arrays[name] = np.zeros((len(features), *array.shape[1:]))
             arrays[name][where] = array
-        examples = self.examples._replace(indices=where[self.examples.indices].astype(np.int32))
         return replace(run, examples=examples, features=features, **arrays)
 
 

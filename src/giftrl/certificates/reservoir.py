@@ -191,7 +191,15 @@ class RowReservoir:
             place = count - int(share * count)
             record.sums[at.KEY_THRESHOLD] = np.partition(keys, place - 1)[place - 1]
             stay, share = keys > record.sums[at.KEY_THRESHOLD], 0.95 * share
-        ready(drop_rows, self.compiled, counted=False)(self.kind, self.loss, record, stored, stay)
+        ready(commit_rows, self.compiled, counted=False)(self.kind, self.loss, record, stored, stay)
+        entries = np.repeat(stay, sizes)
+        arrays = dict.fromkeys(("data", "indices"), entries) | dict.fromkeys((*PER_EXAMPLE, "keys"), stay)
+        for name, chosen in arrays.items():
+            values = getattr(record, name)[: len(chosen)][chosen]
+            getattr(record, name)[: len(values)] = values
+        ends = np.append(0, np.cumsum(sizes[stay]))
+        record.ends[: len(ends)] = ends
+        record.sums[[at.STORED_COUNT, at.STORED_COST]] = len(ends) - 1, costs[stay].sum()
 
     def stored_rows(self) -> ScoredRows:
         """The stored examples as rows of a batch."""
@@ -499,22 +507,9 @@ def fill_keys(kind: Any, loss: Any, record: Any, stored: Any, count: int) -> Non
 
 
 @formula
-def drop_rows(kind: Any, loss: Any, record: Any, stored: Any, stay: Any) -> None:
-    """Commit stored examples that do not stay, and close the gaps; ``stored`` are the examples as they were."""
+def commit_rows(kind: Any, loss: Any, record: Any, stored: Any, stay: Any) -> None:
+    """Commit stored examples that do not stay."""
     for i in range(len(stay)):
         if not stay[i]:
             y = stored.labels[i]
             commit(kind, loss, record, stored, i, y, stored.weights[i], curvature(kind, loss, record, stored, i, y))
-    slot, place = 0, 0
-    for i in range(len(stay)):
-        if stay[i]:
-            for k in range(stored.rows.indptr[i], stored.rows.indptr[i + 1]):
-                record.data[place], record.indices[place] = record.data[k], record.indices[k]
-                place += 1
-            record.labels[slot], record.weights[slot] = record.labels[i], record.weights[i]
-            record.keys[slot] = record.keys[i]
-            for m in range(record.scores.shape[1]):
-                record.scores[slot, m] = record.scores[i, m]
-            slot += 1
-            record.ends[slot] = place
-    record.sums[at.STORED_COUNT], record.sums[at.STORED_COST] = slot, place + slot * kind.cost
