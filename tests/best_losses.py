@@ -44,17 +44,18 @@ class Case:
 
     def exact(self, u, units, radius):
         """The loss, in exact arithmetic up to 60 digits, of a model that is pulled into the ball if it is outside."""
+        exactly = np.vectorize(mpf, otypes=[object])
         with mp.workdps(60):
-            u = np.vectorize(mpf, otypes=[object])(u)
+            u = exactly(u)
             if units.relative:
                 u = u - u.sum(axis=1, keepdims=True) / u.shape[1]
-            z = np.vectorize(mpf, otypes=[object])(units.scale).reshape((-1,) + (1,) * (u.ndim - 1)) * u
+            z = (u.T * exactly(units.scale)).T
             if units.constant is not None:
-                z[units.constant] = u[units.constant] + np.vectorize(mpf, otypes=[object])(units.shift) @ u
+                z[units.constant] = u[units.constant] + exactly(units.shift) @ u
             norm = mp.sqrt(mp.fsum(v * v for v in z.ravel()))
             if norm > mpf(radius):
                 u = u * (mpf(radius) / norm)
-            p = np.vectorize(mpf, otypes=[object])(self.x) @ u
+            p = exactly(self.x) @ u
             rows = zip(self.h, p, self.y, strict=True)
             return mp.fsum(mpf(float(h)) * exact_value(self.loss, q, y) for h, q, y in rows)
 

@@ -408,8 +408,8 @@ def test_a_run_beats_nobody_by_rounding():
 
 def test_many_models_go_on_from_a_state():
     case = make(losses.Logistic(), 2, n=50)
-    parts = case.x.shape[1], [("proximal", "temporal")] * 2, "logistic"
-    whole, first, second = (LinearLearners(*parts, compiled=False) for _ in range(3))
+    settings = case.x.shape[1], [("proximal", "temporal")] * 2, "logistic"
+    whole, first, second = (LinearLearners(*settings, compiled=False) for _ in range(3))
     for each in (whole, first, second):
         each.keep_witnesses(60, case.evidence.constant)
     whole.learn(case.x, case.y)

@@ -191,17 +191,12 @@ class Certificate:
         at x_{t+1} only to the tolerance of an inner solver, the difference (``gap`` in the trace) is added.
         """
         trace = self._algorithm_1("Lemma 4.1")
-        if not (isinstance(trace.update, Proximal) and trace.lookahead):
-            raise AssumptionFailed(
-                f"Lemma 4.1 is about the proximal update with H, and this run used {trace.update!r} with "
-                f"{'H' if trace.lookahead else 'the H of the current psi'}; regret_bound(u) holds for every run"
-            )
+        objective = "H" if trace.lookahead else "the H of the current psi"
+        text = f"Lemma 4.1 is about the proximal update with H, and this run used {trace.update!r} with {objective}"
+        _assume(isinstance(trace.update, Proximal) and trace.lookahead, text)
         falls = [t for t, r in enumerate(trace.rounds, 1) if r.rise < -1e-12 * max(1.0, r.lam)]
-        if falls:
-            raise AssumptionFailed(
-                f"Lemma 4.1 assumes psi_{{t+1}} >= psi_t, and psi fell at the new point in round {falls[0]} "
-                f"(one of {len(falls)}); regret_bound(u) holds for every run"
-            )
+        text = "Lemma 4.1 assumes psi_{t+1} >= psi_t, and psi fell at the new point in round "
+        _assume(not falls, f"{text}{next(iter(falls), 0)} (one of {len(falls)})")
         psi_u = trace.psi.value(self._comparator(u))
         return psi_u - trace.psi_start + math.fsum(r.gamma + r.gap for r in trace.rounds)
 
@@ -274,9 +269,11 @@ class Certificate:
                 "was merged from several; regret_bound(u) holds for every run"
             )
         trace = self._rounds(what)
-        if trace.algorithm != "Learner":
-            raise AssumptionFailed(
-                f"{what} is about generalized implicit FTRL, and this run was made by {trace.algorithm}; "
-                "regret_bound(u) holds for every run"
-            )
+        text = f"{what} is about generalized implicit FTRL, and this run was made by {trace.algorithm}"
+        _assume(trace.algorithm == "Learner", text)
         return trace
+
+
+def _assume(good: bool, text: str) -> None:
+    if not good:
+        raise AssumptionFailed(f"{text}; regret_bound(u) holds for every run")

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from giftrl.compiled.compiler import ready
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
-from giftrl.ops.loss_scale import kinked
 
 #: The step of a difference quotient of slopes, in units of eps, or of scores if eps is 0.
 DIFFERENCE_STEP = 1e-4
@@ -45,11 +43,6 @@ class BallProblem:
     radius: float  # infinity for no ball
     ridge: float = 0.0
     floor: float = -math.inf  # bounds up to this number are useless
-
-    @cached_property
-    def smooth(self) -> bool:
-        """True if Newton's method works without smoothing the loss."""
-        return not kinked(self.loss)
 
     def slopes(self, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
         return slopes(self.loss, self.labels, self.weights, p, eps, lean)

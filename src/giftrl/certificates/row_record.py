@@ -28,12 +28,7 @@ PER_EXAMPLE = ("labels", "weights", "scores")
 
 
 class Examples(NamedTuple):
-    """Consecutive examples as sparse rows: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``.
-
-    >>> examples = Examples(np.array([2.5]), np.array([1]), np.array([0, 1]), np.array([-1.0]), np.ones(1))
-    >>> examples.matrix(3).toarray(), examples.only(np.array([False])).matrix(3).shape
-    (array([[0. , 2.5, 0. ]]), (0, 3))
-    """
+    """Consecutive examples as sparse rows: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``."""
 
     data: NDArray[np.float64]
     indices: NDArray[Any]

@@ -17,6 +17,7 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
+from giftrl.ops.loss_scale import kinked
 
 #: Up to this many coordinates Newton's method uses the matrix of second derivatives, beyond it products only; and the
 #: most numbers in the K x K blocks of all rows.
@@ -73,13 +74,13 @@ def solve(
     newton = _Newton(problem, start, time.monotonic() + time_limit, steps, target)
     one = problem.theta.ndim == 1 and not problem.rows.dense and len(problem.weights) > 0
     ball = problem.ridge == 0.0 and 0.0 < problem.radius < math.inf
-    if one and ball and not (problem.smooth or newton.direct):
+    if one and ball and not (newton.smooth or newton.direct):
         return ascend(problem, newton.z, newton.end, TURNS_PER_STEP * steps, CLOSED_GAP)
     idle = 0
     while not (newton.closed or newton.late) and idle < MAX_IDLE_STEPS and math.isfinite(newton.value):
         before, final = newton.gap, newton.eps <= newton.least
         newton.minimise()
-        if final and newton.direct and problem.smooth:
+        if final and newton.direct and newton.smooth:
             break
         idle = idle + 1 if final and not newton.gap < 0.9 * before else 0
         newton.sharpen()
@@ -91,6 +92,7 @@ class _Newton:
 
     def __init__(self, problem: BallProblem, start: Array, end: float, steps: int, target: float) -> None:
         self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
+        self.smooth = not kinked(problem.loss)
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
         self.size = abs(least)
@@ -104,7 +106,7 @@ class _Newton:
         self.evaluate()
         self.lower, self.upper, self.duals, self.least = -math.inf, math.inf, self.a.copy(), 0.0
         self.measure()
-        if not problem.smooth:
+        if not self.smooth:
             self.eps = SMOOTHING_FACTOR * self.roughness
             self.least = MIN_SMOOTHING * self.roughness
         if not self.direct and 0.0 < problem.radius < math.inf:
@@ -160,7 +162,7 @@ class _Newton:
 
     def sharpen(self) -> None:
         """Smooth less, around the slopes of the last solution, and correct the multiplier of the ball."""
-        if not self.problem.smooth:
+        if not self.smooth:
             self.least = min(self.least, MIN_SMOOTHING * self.roughness)
             self.lean, self.eps = self.a, max(SMOOTHING_FACTOR * self.eps, self.least)
         norm = float(np.linalg.norm(self.z))
