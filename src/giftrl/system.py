@@ -116,7 +116,11 @@ def give_back_memory(size: int) -> None:
 
 
 def cores() -> int:
-    """The number of cores that this process may use; all of them if the system does not say."""
+    """The number of cores that this process may use; all of them if the system does not say.
+
+    >>> cores() >= 1
+    True
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -79,10 +79,8 @@ def same_on_hinge(results: Results) -> tuple[str, str] | None:
     if not hinge:
         return None
     gap = max(float(np.abs(s.mean[s.curve("truncated")] - s.mean[s.curve("proximal")]).max()) for s in hinge)
-    return (
-        "holds" if gap <= INVISIBLE_DIFFERENCE else "fails",
-        f"largest difference {gap:.1e}, truncated with H' and proximal with H",
-    )
+    evidence = f"largest difference {gap:.1e}, truncated with H' and proximal with H"
+    return "holds" if gap <= INVISIBLE_DIFFERENCE else "fails", evidence
 
 
 def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] | None:

@@ -94,23 +94,21 @@ def ablate(
     for name, variant in VARIANTS.items():
         if tell:
             tell(name)
-        panels = [panel for panel in PAPER if panel.dataset in raw and panel.loss in variant.losses]
-        distances = [d for p in panels for d in _distances(p, raw[p.dataset], name, variant, repetitions, keep)]
+        distances: list[Distance] = []
+        for panel in PAPER:
+            if panel.dataset in raw and panel.loss in variant.losses:
+                x, y = raw[panel.dataset]
+                curves = tuple(variant.curve(curve) for curve in rules(panel.loss) if curve.name in variant.updates)
+                prepared, labels = variant.features(x.toarray()), signed(y, panel.loss)
+                data = Data(panel.dataset, prepared, labels, fingerprint(x, y), name)
+                runs = repeat(data, Grid(panel.loss, curves, panel.betas), repetitions, folder=keep)
+                distances += compare(panel, runs)
         if name == "as found":
             original = {(d.panel, d.update): d for d in distances}
         before = mean_distance([original[d.panel, d.update] for d in distances])
         largest, reproduced = max(d.largest for d in distances), sum(d.reproduced for d in distances)
         results.append(Ablation(name, mean_distance(distances), largest, reproduced, len(distances), before))
     return results
-
-
-def _distances(
-    panel: PaperPanel, raw: tuple[Any, Array], name: str, variant: Variant, repetitions: int, keep: Path | None
-) -> list[Distance]:
-    x, y = raw
-    curves = tuple(variant.curve(curve) for curve in rules(panel.loss) if curve.name in variant.updates)
-    data = Data(panel.dataset, variant.features(x.toarray()), signed(y, panel.loss), fingerprint(x, y), name)
-    return compare(panel, repeat(data, Grid(panel.loss, curves, panel.betas), repetitions, folder=keep))
 
 
 def mean_distance(distances: Sequence[Distance]) -> float:
