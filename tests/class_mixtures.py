@@ -1,23 +1,27 @@
 """Mixtures for K scores as tests see them: streams, learners, and a slow twin with whole matrices."""
 
+import math
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from giftrl.compiled.rows import as_rows
+from giftrl.kernels.base import aligned_zeros
 from giftrl.losses import MulticlassHinge, Softmax
-from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.mixtures.scale_row import entries, scale_row
-from giftrl.mixtures.state import (
+from giftrl.mixtures.experts import hedge, observe, rate
+from giftrl.mixtures.feature_state import (
     CENTRE,
     DENSE_PLACE,
     ONE_SCORE,
     ROWS,
     SCALE,
     Pieces,
-    blocks,
+    entries,
     no_features,
+    scale_row,
     with_capacity,
 )
-from tests.mixture_parts import AdaHedge
+from giftrl.mixtures.mixture import MulticlassMixture
 from tests.multiclass import filled
 
 
@@ -37,6 +41,37 @@ def mixture(x, classes=3, loss="softmax", **options):
     return MulticlassMixture(x.shape[1], classes, loss, **made)
 
 
+class AdaHedge:
+    """Weights for experts from their losses so far."""
+
+    def __init__(self, experts: int) -> None:
+        self.total = np.zeros(experts)
+        self.gap = 0.0
+        self.loss = 0.0
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights for the next round."""
+        weights: NDArray[np.float64] = hedge(self.total, self._rate)
+        return weights
+
+    @property
+    def _rate(self) -> float:
+        return rate(math.log(len(self.total)), self.gap)
+
+    def observe(self, losses: ArrayLike) -> None:
+        """Update the weights by the losses of a round."""
+        given, weights = np.asarray(losses, np.float64), self.weights
+        self.loss += float(weights @ given)
+        self.gap = observe(self._rate, self.gap, weights, given)
+        self.total += given
+
+    @property
+    def regret(self) -> float:
+        """The sum of the weighted mean losses, less the total loss of the best expert."""
+        return self.loss - float(self.total.min())
+
+
 class Twin:
     """The same rounds with whole matrices, precisions in place of inverses, and nothing in place."""
 
@@ -45,7 +80,7 @@ class Twin:
 
     def __init__(self, features, classes, loss):
         self.loss, self.classes = loss, classes
-        self.features = with_capacity(no_features(blocks(features, ONE_SCORE.total, float)), features, features)
+        self.features = with_capacity(no_features(aligned_zeros(features, ONE_SCORE.total, float)), features, features)
         n = len(self.GRID)
         self.x = np.zeros((n, features, classes))
         self.q, self.z2 = np.zeros((2, features))

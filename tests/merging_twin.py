@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.mixtures.experts import MAX_WEALTH, WEALTH, factor_table
-from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 from giftrl.workers.pieces import Piece, added, mean
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from scipy.sparse import csr_array
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.kernels import LinearLearner, MulticlassLearner
 from giftrl.losses import MULTICLASS
 from giftrl.mixtures import MixtureLearner, MulticlassMixture
@@ -81,9 +81,9 @@ compiled = run()
 kernels = []
 def with_numba(self, args):
     kernels.append(self.loop.__name__)
-    return self._kernels.setdefault(door.kind_of(args), door.NumbaLoop(self.loop, self.counted))
-door.CompiledLoop._kernel = with_numba
-door._compiled_loop.cache_clear()
+    return self._kernels.setdefault(compiler.kind_of(args), compiler.NumbaLoop(self.loop, self.counted))
+compiler.CompiledLoop._kernel = with_numba
+compiler._compiled_loop.cache_clear()
 assert run() == compiled
 assert kernels, "no loop was called"
 print(*kernels)

@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 
 from giftrl.compiled import compiler
 from giftrl.compiled.registry import TWINS, formula
-from giftrl.mixtures import scale_row
+from giftrl.mixtures.feature_state import round_compiled, rounded
 from giftrl.ops import elementary, scalar
 
 ULP = 2.0**-52
@@ -81,7 +81,7 @@ def test_compiled_code_takes_the_twin_and_plain_python_the_library():
 
 @pytest.mark.parametrize("function", TWINS, ids=lambda f: f.__name__)
 def test_every_twin_is_tested_here(function):
-    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, scale_row.rounded
+    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, rounded
     assert function in tested
 
 
@@ -90,5 +90,5 @@ def test_rounded_numbers_may_be_infinite_and_nobody_warns(v):
     x = np.zeros(1, np.float32)
     with np.errstate(all="ignore"):
         expected = np.float32(v)
-        assert scale_row.round_compiled(x, v) == expected
-    assert scale_row.rounded(x, v) == expected and scale_row.rounded(np.zeros(1), v) == v
+        assert round_compiled(x, v) == expected
+    assert rounded(x, v) == expected and rounded(np.zeros(1), v) == v

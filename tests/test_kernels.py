@@ -132,21 +132,10 @@ REGULARIZERS = ["squared_norm", "curvature"]
 
 @pytest.mark.plain
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sparse_and_dense_rows_are_the_same(regularizer, dtype):
-    x, y = data()
-    sparse = LinearLearner(40, "logistic", regularizer, dtype=dtype)
-    dense = LinearLearner(40, "logistic", regularizer, dtype=dtype)
-    tolerance = 1e-12 if dtype == "float64" else 1e-4
-    np.testing.assert_allclose(sparse.learn(x, y), dense.learn(x.toarray(), y), atol=tolerance)
-    np.testing.assert_allclose(sparse.predict(x), dense.predict(x.toarray()), atol=tolerance)
-    assert sparse.certificate.loss_sum < 0.95 * len(y) * np.log(2)
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize("regularizer", REGULARIZERS)
-def test_any_split_into_batches_is_bit_identical(regularizer):
-    x, y = data()
+@pytest.mark.parametrize("form", ["csr", "dense"])
+def test_any_split_into_batches_is_bit_identical(regularizer, form):
+    x, y = data(dtype=np.float32)
+    x = x if form == "csr" else x.toarray()
     weights = np.random.default_rng(1).uniform(0, 3, len(y))
     whole = LinearLearner(40, "logistic", regularizer)
     together = whole.learn(x, y, weights)
@@ -171,22 +160,6 @@ def test_the_norm_of_theta_that_rounds_use_does_not_drift(dtype):
     kept = np.sqrt(learner.states[0, scalar_round.THETA2])
     assert kept == pytest.approx(np.linalg.norm(learner.theta), rel=1e-6)
     assert learner.theta_norm == np.linalg.norm(learner.theta) > 1.0
-
-
-@pytest.mark.verify
-def test_a_float32_certificate_allows_for_its_rounding():
-    x, y = data(n=2000)
-    double, single = (LinearLearner(40, "logistic", dtype=dtype) for dtype in ("float64", "float32"))
-    for learner in (double, single):
-        for _ in range(20):
-            learner.learn(x, y)
-    error = np.linalg.norm(single.theta - double.theta)
-    assert 0.0 < single.certificate.theta_error < 0.1 * np.linalg.norm(double.theta)
-    assert double.certificate.theta_error == 0.0
-    u = double.x
-    loss = 20 * float(np.logaddexp(0, -y * (x @ u)).sum())
-    assert single.certificate.loss_sum - loss <= single.certificate.regret_bound(u)
-    assert error < 0.01 * np.linalg.norm(double.theta)
 
 
 class Part(NamedTuple):
@@ -255,21 +228,13 @@ def test_one_model_for_each_class():
         np.testing.assert_allclose(predictions[:, k], one.learn(x, labels[:, k]), atol=1e-10)
 
 
-def test_a_model_that_overflows_does_not_stop_the_others():
-    x = np.array([[1.0], [2.0], [1.0], [3.0]] * 10)
-    y = np.full(len(x), 50.0)
-    grid = [("linear", schedules.Constant(1e3)), ("proximal", schedules.Constant(1e3))]
-    many = LinearLearners(1, grid, "poisson", dtype="float64", compiled=False)
-    many.learn(x, y)
-    wild, calm = many.certificates
-    assert wild.loss_sum == np.inf
-    assert np.isfinite(calm.loss_sum) and np.isfinite(many.x).all()
-    one = LinearLearner(
-        1, "poisson", update="linear", schedule=schedules.Constant(1e3), dtype="float64", compiled=False
-    )
-    with pytest.raises(Overflowed, match=r"row 1 leaves the range .* rows before it have been learnt"):
-        one.learn(x, y)
-    assert one.t == 2 and np.isfinite(one.x).all()
+def test_a_model_that_overflows_says_at_which_row():
+    x, y = np.array([[1.0], [2.0], [1.0], [3.0]] * 10), np.full(40, 50.0)
+    settings = {"update": "linear", "schedule": schedules.Constant(1e3), "dtype": "float64"}
+    learner = LinearLearner(1, "poisson", **settings, compiled=False)
+    with pytest.raises(Overflowed, match=r"row 1 leaves the range .* rows before it have been learned"):
+        learner.learn(x, y)
+    assert learner.t == 2 and np.isfinite(learner.x).all()
 
 
 @pytest.mark.verify
@@ -326,15 +291,6 @@ def test_bad_parts():
         LinearLearner(2, regularizer=ElasticNet(0.1, l2=1.0, base=AdaGrad()), update=updates.Proximal(False))
     with pytest.raises(InvalidInput, match="at least one model"):
         LinearLearners(2, [])
-
-
-def test_a_feature_named_twice_in_a_row_counts_once_with_the_sum():
-    twice = sp.csr_matrix((np.array([1.0, 2.0]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
-    once = sp.csr_matrix(np.array([[3.0, 0.0]]))
-    models = [LinearLearner(2, "squared", dtype="float64", compiled=False) for _ in range(2)]
-    for model, x in zip(models, (twice, once), strict=True):
-        model.learn(x, [1.0])
-    np.testing.assert_array_equal(models[0].x, models[1].x)
 
 
 def test_every_built_in_update_and_schedule_has_a_number():

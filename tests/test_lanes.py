@@ -1,12 +1,12 @@
 """Numbers side by side: compiled, they are what they are in plain Python."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
 from giftrl.compiled import compiler
 from giftrl.compiled.lanes import (
+    EVERY,
+    FOUR,
     absolute,
     clip,
     diagonal,
@@ -31,27 +31,6 @@ from giftrl.compiled.registry import formula
 from giftrl.ops.scalar import exp_minus, log1p_unit
 
 
-class Four(NamedTuple):
-    one: float
-
-    def lanes(self):
-        return 4
-
-
-class Eight(NamedTuple):
-    one: float
-
-    def lanes(self):
-        return 8
-
-
-class Twelve(NamedTuple):
-    one: float
-
-    def lanes(self):
-        return 12
-
-
 @formula
 def everything(side, x, out, sums):
     """Each operation and operator, with a number on either side."""
@@ -68,7 +47,7 @@ def everything(side, x, out, sums):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("side", [Four(1.0), Eight(1.0)], ids=["four", "eight"])
+@pytest.mark.parametrize("side", [FOUR, EVERY[8]], ids=repr)
 def test_compiled_lanes_are_arrays(side, dtype):
     rng = np.random.default_rng(0)
     x = rng.normal(0.0, 3.0, (5, 10)).astype(dtype)
@@ -98,7 +77,7 @@ def functions(side, x, out, sums):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("side", [Four(1.0), Eight(1.0), Twelve(1.0)], ids=["four", "eight", "twelve"])
+@pytest.mark.parametrize("side", [FOUR, EVERY[8], EVERY[12]], ids=repr)
 def test_compiled_functions_of_lanes_are_those_of_arrays(side, dtype):
     x = np.random.default_rng(1).normal(0.0, 3.0, (7, side.lanes() + 1)).astype(dtype)
     x[6, 2], x[6, 1] = np.inf, np.nan
@@ -125,8 +104,8 @@ def elementary(side, x, out):
 def test_exponentials_and_logarithms_of_lanes():
     x = np.concatenate([[0.0, 1e308, np.inf, 708.0], np.logspace(-300, np.log10(707.9), 992)]).reshape(-1, 12)
     compiled, plain = np.empty((2, 2 * len(x) + 1, 12))
-    compiler.ready(elementary)(Twelve(1.0), x, compiled)
-    compiler.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
+    compiler.ready(elementary)(EVERY[12], x, compiled)
+    compiler.ready(elementary, compiled=False)(EVERY[12], x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=1e-15, atol=1e-300)
     assert compiled[0, :3].tolist() == [1.0, 0.0, 0.0]
 
@@ -148,7 +127,7 @@ def test_numbers_go_in_and_out_of_lanes(dtype):
     for compiled in (False, True):
         out = np.zeros((1, 4), dtype)
         for _ in range(2):  # scratch memory is zero in every call
-            compiler.ready(by_lane, compiled, counted=False)(Four(1.0), x, out)
+            compiler.ready(by_lane, compiled, counted=False)(FOUR, x, out)
         assert out.tolist() == [[1.0, 4.0, 9.0, 16.0]]
 
 
@@ -162,4 +141,4 @@ def test_numbers_of_another_type_are_refused():
     from numba.core.errors import TypingError
 
     with pytest.raises(TypingError):
-        compiler.ready(mixed)(Four(1.0), np.zeros((1, 4), np.float32))
+        compiler.ready(mixed)(FOUR, np.zeros((1, 4), np.float32))

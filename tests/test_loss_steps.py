@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from giftrl.losses import Logistic
-from giftrl.mixtures.combination import LOSS
+from giftrl.mixtures.experts import LOSS
 from giftrl.ops.loss import (
     approach_all,
     bend_at,

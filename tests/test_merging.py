@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from giftrl.compiled.lanes import lanes
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible
-from giftrl.kernels.lane_counts import lanes
 from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import WEALTH
+from giftrl.mixtures.feature_state import CENTRE, SCALE
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.mixtures.state import CENTRE, SCALE
 from giftrl.ops.loss import value
 from giftrl.workers.merge_experts import merge_experts, merge_features, unit_of
 from giftrl.workers.merging import blended, copy_of, first_steps, merge, merge_mixtures

@@ -12,7 +12,7 @@ from tests.mixtures import mixture, ordinary
 
 pytestmark = pytest.mark.sample(2)
 
-each_loss = pytest.mark.parametrize("loss", [each() for each in losses.BY_NAME.values()], ids=repr)
+each_loss = pytest.mark.parametrize("loss", [each() for each in losses.EVERY.values()], ids=repr)
 each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
 SCALED = [losses.Squared(), losses.Absolute(), losses.Quantile(0.5), losses.Quantile(0.9)]
 REAL = [*SCALED, losses.Huber(), losses.EpsilonInsensitive()]
@@ -61,7 +61,9 @@ def progressive(loss, x, y, **options):
     return float(learner.loss_sums[0])
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared", "absolute", "squared_hinge", "quantile", "huber"])
+@pytest.mark.parametrize(
+    "loss", ["logistic", "hinge", "squared", "absolute", "squared_hinge", "quantile", "huber", "softmax"]
+)
 def test_origins_of_dense_features_hardly_matter(loss):
     """A thousand times the spread; the first row alone knows no mean."""
     loss = losses.get(loss)

@@ -10,20 +10,45 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.combination import hedge, rate
-from giftrl.mixtures.full_matrix import CREDIT, EARNED, new_matrix, pay
-from giftrl.mixtures.state import CENTRE, DENSE, DENSE_PLACE, NORM, ONE_SCORE, PLACE, SCALE
-from giftrl.ops.loss import slope, value
+from giftrl.mixtures.feature_state import CENTRE, DENSE_PLACE, PLACE, SCALE, Entries
+from giftrl.mixtures.full_matrix import (
+    CREDIT,
+    EARNED,
+    LATE_ROWS,
+    admit_row,
+    advance,
+    apply_late,
+    isolate,
+    new_matrix,
+    rescale,
+    variance,
+)
+from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.ops.loss import value
 from tests.members import is_classification
 from tests.mixture_twin import Twin, exact
-from tests.mixtures import COMPILED, LOSSES, Stream, mixture, ordinary, total_loss
+from tests.mixtures import (
+    CLASS_LOSSES,
+    COMPILED,
+    EVERY,
+    LOSSES,
+    Stream,
+    assert_same_state,
+    label,
+    loss_at,
+    mixture,
+    ordinary,
+    slope_at,
+    total_loss,
+)
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+every_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 REAL = [loss for loss in LOSSES if not is_classification(loss)]
 some = settings(max_examples=max(5, settings.default.max_examples // 8))
 
@@ -34,15 +59,6 @@ def learn(learner, stream):
 
 def part(stream, rows):
     return Stream(stream.x[rows], stream.y[rows], None if stream.weights is None else stream.weights[rows])
-
-
-def assert_same_state(one, other):
-    """Bit by bit; room for dense features that are not there does not count."""
-    mine, theirs = one.state(), other.state()
-    dense = int(one.features.counts[DENSE])
-    for name, array in mine.items():
-        few = slice(dense) if name in ("features.dense", "features.stamps") else slice(None)
-        assert np.array_equal(array[few], theirs[name][few]), name
 
 
 # --------------------------------------------------------------------------------------------------- the slow twin
@@ -86,27 +102,28 @@ def test_mixture_is_its_twin_on_any_stream(loss, seed, rows, features, constant)
     assert_allclose(found, expected, atol=1e-8 * max(1e-300, np.abs(expected).max()))
 
 
-def test_the_full_matrix_leaves_when_features_are_too_many():
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Softmax()], ids=repr)
+def test_the_full_matrix_leaves_when_features_are_too_many(loss):
     """Five new features a row: there is room for 128. What is left is the mixture without that expert."""
     rng = np.random.default_rng(0)
     x = np.zeros((30, 151))
     for i in range(30):
         x[i, 5 * i : 5 * i + 5] = rng.normal(size=5)
     x[:, -1] = 1.0
-    y = rng.normal(size=30)
-    learner = mixture("squared", 151)
+    y = np.array([label(loss, target) for target in rng.normal(size=30)])
+    learner = mixture(loss, 151)
     learner.learn(x[:25], y[:25])
     assert "full matrix" in [name for name, _, _ in learner.experts]
     learner.learn(x[25:], y[25:])
     assert "full matrix" not in [name for name, _, _ in learner.experts]
     assert_allclose(learner.predict(x), x @ learner.x, rtol=1e-9, atol=1e-12)
-    assert_allclose(learner.predict(x), [predicted(learner, row) for row in x], rtol=1e-9, atol=1e-12)
 
 
 def test_the_full_matrix_pays_for_its_rounds():
     matrix = new_matrix(128)
     matrix.size[0] = 100
-    paid = sum(pay(matrix, 10) for _ in range(5000))
+    row = Entries(np.zeros(10, np.uint64), *[np.zeros(10)] * 5)
+    paid = sum(admit_row(matrix, None, 0, np.zeros((1, 6)), row, 10, 1.0) for _ in range(5000))
     spent, earned = 110.0**2, 10 * EARNED
     assert paid == pytest.approx((CREDIT + 5000 * earned) / spent, abs=1.0) and matrix.credit[0] >= 0.0
 
@@ -114,53 +131,22 @@ def test_the_full_matrix_pays_for_its_rounds():
 # ------------------------------------------------------------------------------------------------- one linear model
 
 
-def expert_predictions(learner, row):
-    """Each expert's prediction for a row, from the state."""
-    features, state = learner.features, learner.mixing
-    begin = int(ONE_SCORE.coin)
-    m, mu = features.record[:, SCALE], features.record[:, CENTRE]
-    u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
-    coin, places = features.x[:, begin:], features.record[:, PLACE].astype(int)
-    norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
-    lanes = learner.grid.lanes()
-    p = state.offsets + state.units[unit.OFFSET]
-    p[:lanes] += u @ features.x[:, :lanes].astype(np.float64)
-    if "coin betting" in learner.expert_names:
-        p[lanes] += spread / norm * (u @ ((4.0 + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])))
-    if learner.matrix.size[0] >= 0:
-        p[lanes + 1] += u @ np.where(places > 0, np.append(0.0, learner.matrix.x)[places], 0.0)
-    return np.where(np.isfinite(state.totals), p, 0.0)
-
-
-def predicted(learner, row):
-    """Their combination."""
-    state = learner.mixing
-    origin, there = state.units[unit.ORIGIN], np.isfinite(state.totals)
-    z = expert_predictions(learner, row) - origin
-    w = hedge(state.totals, rate(math.log(there.sum()), state.sums[2]))
-    last = hedge(state.candidates, rate(math.log(np.isfinite(state.candidates).sum()), state.sums[3]))
-    f = np.array([w[there] @ z[there], state.stack[there] @ z[there]])
-    return origin + last[:2] @ f + last[2:] @ (learner.pieces.boost * f)
-
-
-@each_loss
+@every_loss
 @pytest.mark.parametrize("preset", ["default", "light"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_mixture_is_one_weight_vector(loss, preset, dtype):
+def test_the_mixture_is_one_weight_vector_or_a_matrix(loss, preset, dtype):
     learner = mixture(loss, 6, preset=preset, dtype=dtype)
     probes = np.random.default_rng(1).normal(size=(10, 6)) * [1.0, 0.0, 3.0, 100.0, 1.0, 0.0] + [0, 0, 5, 0, 0, 1.0]
-    assert learner.predict(probes).tolist() == [0.0] * 10 == (probes @ learner.x).tolist()
+    assert not learner.predict(probes).any() and not learner.x.any()
     for seed in range(3):
         learn(learner, ordinary(loss, 20, 5, seed))
-        expected = np.array([predicted(learner, row) for row in probes])
-        terms = np.abs(probes) @ np.abs(learner.x) + np.abs(expected).max()
-        assert np.all(np.abs(learner.predict(probes) - expected) <= 1e-12 * terms)
-        assert np.all(np.abs(probes @ learner.x - expected) <= 1e-12 * terms)
-        assert_allclose(learner.predict(sp.csr_array(probes)), learner.predict(probes), rtol=1e-14)
-    low, high = learner.range
-    assert np.array_equal(learner.clip(expected), np.clip(expected, low, high))
+        found = learner.predict(probes)
+        terms = np.abs(probes) @ np.abs(learner.x) + np.abs(found).max()
+        assert found.any() and np.all(np.abs(probes @ learner.x - found) <= 1e-12 * terms)
+        assert_allclose(learner.predict(sp.csr_array(probes)), found, rtol=1e-14)
     shares = {name: share for name, share, _ in learner.experts}
-    assert len(shares) == len(learner.experts) == (10 if preset == "default" else 4)
+    experts = 10 if preset == "default" else 4 if learner.classes is None else 5
+    assert len(shares) == len(learner.experts) == experts
 
 
 # --------------------------------------------------------------------------- compiled, in batches, restored, grown
@@ -194,7 +180,7 @@ def test_compiled_loops_take_sparse_rows_and_float32():
     assert_allclose(fast.x, plain.x, rtol=1e-3, atol=1e-4)
 
 
-@each_loss
+@every_loss
 @some
 @given(st.data())
 def test_any_batches_give_the_same_bits(loss, data):
@@ -217,9 +203,9 @@ def test_any_batches_give_the_same_bits(loss, data):
     assert np.array_equal(whole.x, pieces.x) and whole.rounds == pieces.rounds == whole.t - 1
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Logistic(), *CLASS_LOSSES], ids=repr)
 def test_a_learner_that_grows_is_one_that_was_large_from_the_start(loss):
-    stream = ordinary(losses.get(loss), 40, 5, seed=4)
+    stream = ordinary(loss, 40, 5, seed=4)
     x = stream.x.copy()
     x[:, [3, 5]] = x[:, [5, 3]]  # the constant is feature 3
     x[:20, 4:] = 0.0
@@ -229,44 +215,63 @@ def test_a_learner_that_grows_is_one_that_was_large_from_the_start(loss):
     small.grow(2)  # less than there is room for changes nothing
     assert small.dimension == 4
     small.grow(6)
-    assert small.dimension == 6 and small.x[4:].tolist() == [0.0, 0.0]
+    assert small.dimension == 6 and not small.x[4:].any()
     assert np.array_equal(np.concatenate([found, small.learn(x[20:], stream.y[20:])]), expected)
     assert_same_state(large, small)
 
 
-def test_a_state_that_does_not_fit_is_refused_and_nothing_changes():
-    stream = ordinary(losses.get("squared"), 20, 3)
-    learner = mixture("squared", 4)
-    learn(learner, stream)
-    state = {name: array.copy() for name, array in learner.state().items()}
-    bad = [
-        mixture("squared", 4, preset="light").state(),
-        mixture("squared", 4, dtype="float32").state(),
-        state | {"mixing.units": state["mixing.units"] * np.nan},
-        state | {"mixing.totals": state["mixing.totals"][:3]},
-        state | {"features.dense": state["features.dense"] + np.uint64(1000)},
-        state | {"features.counts": np.array([20.0, 1.0, 1e9])},
-        state | {"features.counts": np.array([20.0, 1.0, -3.0])},
-        state | {"matrix.size": np.array([1000])},
-        state | {"features.record": state["features.record"].astype(np.float32)},
-        {name: array for name, array in state.items() if name != "mixing.sums"},
+#: An entry of the state that no run can lead to.
+SPOILT = {
+    "units": ("mixing.units", ..., np.nan),
+    "gap": ("mixing.sums", 2, np.nan),
+    "no expert": ("mixing.totals", ..., np.inf),
+    "inverse": ("mixing.inverse", (0, 0), np.inf),
+    "theta": ("features.theta", (0, 0), np.nan),
+    "weight": ("features.x", (0, 0), np.inf),
+    "negative scale": ("features.record", (0, SCALE), -1.0),
+    "place in the list": ("features.record", (0, DENSE_PLACE), 50.0),
+    "place in the matrix": ("features.record", (0, PLACE), 1e6),
+    "dense feature": ("features.dense", 0, 99),
+    "too many dense features": ("features.counts", 2, 1e9),
+    "negative dense features": ("features.counts", 2, -3.0),
+    "size of the matrix": ("matrix.size", 0, 1000),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Softmax()], ids=repr)
+def test_a_state_that_no_run_leads_to_is_refused_and_nothing_changes(loss, name):
+    where, entry, number = SPOILT[name]
+    learner, other = mixture(loss, 4), mixture(loss, 4)
+    learn(learner, ordinary(loss, 20, 3))
+    state = {key: array.copy() for key, array in learner.state().items()}
+    if where in state:  # mixtures of classes have no units
+        state[where][entry] = number
+        with pytest.raises(errors.InvalidInput, match="state"):
+            other.restore(state)
+        assert_same_state(other, mixture(loss, 4))
+
+
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Softmax()], ids=repr)
+def test_a_state_of_other_parts_is_refused(loss):
+    learner = mixture(loss, 4)
+    learn(learner, ordinary(loss, 20, 3))
+    state = learner.state()
+    others = [mixture(loss, 4, preset="light").state(), mixture(loss, 4, dtype="float32").state()]
+    others += [
+        {key: array for key, array in state.items() if key != name} for name in ("mixing.sums", "features.dense")
     ]
-    for column in (DENSE_PLACE, PLACE):
-        record = state["features.record"].copy()
-        record[0, column] = 1e9
-        bad.append(state | {"features.record": record})
-    bad += [state | {name: state[name][:-1]} for name in ("features.record", "features.x", "features.theta")]
-    for each in bad:
-        with pytest.raises(errors.GiftrlError):
-            learner.restore(each)
-    for name, array in learner.state().items():
-        assert np.array_equal(array, state[name]), name
+    others += [state | {name: state[name][:-1]} for name in ("features.record", "features.x", "mixing.totals")]
+    others += [state | {"features.record": state["features.record"].astype(np.float32)}]
+    for other in others:
+        with pytest.raises(errors.InvalidInput, match="state"):
+            learner.restore(other)
 
 
 # -------------------------------------------------------------------------------------------- weights, certificates
 
 
-@each_loss
+@every_loss
 def test_rows_of_weight_0_are_predicted_and_change_nothing(loss):
     stream = ordinary(loss, 30, 3, seed=6)
     rng = np.random.default_rng(0)
@@ -300,29 +305,33 @@ def test_the_more_a_row_weighs_the_further_experts_go(loss):
             learner = mixture(loss, 4)
             learn(learner, part(stream, slice(k)))
             learner.learn(stream.x[[k]], stream.y[[k]], [h])
-            found.append(stream.y[k] * expert_predictions(learner, stream.x[k])[[*range(8), 9]])
+            record, experts = learner.features.record, learner.features.x[:, :8]
+            m = np.where(record[:, SCALE] > 0.0, record[:, SCALE], 1.0)
+            u = (stream.x[k] - record[:, CENTRE]) / m
+            found.append(stream.y[k] * (learner.mixing.offsets[:8] + u @ experts))
         assert np.all(np.diff(found, axis=0) >= -1e-12)
 
 
-@each_loss
+@every_loss
 @some
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 20), weights=st.booleans(), size=st.floats(-2.0, 2.0))
 def test_the_certificate_is_never_below_the_regret(loss, seed, rows, weights, size):
+    """With K scores, comparators are matrices, flattened by rows."""
     stream = ordinary(loss, rows, 3, seed, weights)
     learner = mixture(loss, 4)
     p = learn(learner, stream)
     h = np.ones(rows) if stream.weights is None else stream.weights
     certificate = learner.certificate
-    paid = [k * value(loss, float(q), float(y)) for k, q, y in zip(h, p, stream.y, strict=True)]
+    paid = [k * loss_at(loss, q, y) for k, q, y in zip(h, p, stream.y, strict=True)]
     assert certificate.loss_sum == pytest.approx(math.fsum(paid), rel=1e-12) == learner.loss_sums[0]
-    z = [k * slope(loss, float(q), float(y)) for k, q, y in zip(h, p, stream.y, strict=True)]
-    assert_allclose(learner.theta, -np.array(z) @ stream.x, rtol=1e-10, atol=1e-10)
+    z = np.array([k * slope_at(loss, q, y) for k, q, y in zip(h, p, stream.y, strict=True)])
+    assert_allclose(learner.theta, -stream.x.T @ z, rtol=1e-10, atol=1e-10)
     assert learner.theta_norm == pytest.approx(np.linalg.norm(learner.theta))
-    rng = np.random.default_rng(seed)
-    for u in (np.zeros(4), 10.0**size * rng.normal(size=4), learner.x):
+    rng, shape = np.random.default_rng(seed), learner.theta.shape
+    for u in (np.zeros(shape), 10.0**size * rng.normal(size=shape), learner.x):
         regret = certificate.loss_sum - total_loss(loss, stream, u)
-        room = 1e-9 * (1.0 + certificate.loss_sum + abs(certificate.conjugate_sum) + np.abs(learner.theta) @ np.abs(u))
-        assert certificate.regret_bound(u) >= regret - room
+        terms = certificate.loss_sum + abs(certificate.conjugate_sum) + (np.abs(learner.theta) * np.abs(u)).sum()
+        assert certificate.regret_bound(u.reshape(-1)) >= regret - 1e-9 * (1.0 + terms)
 
 
 def test_without_a_constant_nothing_is_centred():
@@ -348,18 +357,6 @@ def test_wrong_arguments_are_named(wrong, argument):
         MixtureLearner(**({"dimension": 4} | wrong))
 
 
-def test_wrong_batches_are_named_and_nothing_is_learnt():
-    learner = mixture("logistic", 2)
-    x, y = np.ones((2, 2)), np.array([1.0, -1.0])
-    for batch, argument in [
-        ((np.ones((2, 3)), y), "x"), ((x * np.nan, y), "x"), ((x, y[:1]), "y"), ((x, y * 3.0), "y"),
-        ((x, y, [1.0]), "weights"), ((x, y, [1.0, -1.0]), "weights"), ((x, y, [1.0, np.inf]), "weights"),
-    ]:  # fmt: skip
-        with pytest.raises(errors.InvalidInput, match=argument):
-            learner.learn(*batch)
-    assert learner.rounds == 0 and not np.any(learner.features.x)
-
-
 def test_copies_lie_at_cache_lines_and_go_on_the_same():
     stream = ordinary(losses.Logistic(), 40, 3, seed=4)
     learner = mixture("logistic", 4)
@@ -371,3 +368,79 @@ def test_copies_lie_at_cache_lines_and_go_on_the_same():
         assert np.array_equal(each.features.x, before)
     expected = learn(learner, stream)
     assert all(np.array_equal(learn(each, stream), expected) for each in copies)
+
+
+PLACES = 5
+CLASSES = [None, 3]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_vectors_that_are_late_are_as_good_as_lost(seed, steps):
+    rng, matrix, twin = np.random.default_rng(seed), new_matrix(PLACES), np.eye(PLACES)
+    matrix.size[0] = PLACES
+    matrix.inverse[...] = np.eye(PLACES)
+    for _ in range(steps):
+        kind, s = rng.integers(0, 4), rng.integers(0, PLACES)
+        if kind <= 1:
+            v = twin @ rng.normal(size=PLACES)
+            part = 0.5 / max(1e-3, v @ np.linalg.solve(twin, v))  # less than what makes A singular
+            twin -= part * np.outer(v, v)
+            matrix.late[matrix.waiting[0]] = np.sqrt(part) * v
+            if advance(matrix):
+                apply_late(matrix)
+                assert not matrix.late.any()
+        elif kind == 2:
+            twin[s] *= 1.5
+            twin[:, s] *= 1.5
+            rescale(matrix, s, 1.5)
+        else:
+            twin[s], twin[:, s], twin[s, s] = 0.0, 0.0, 2.0
+            isolate(matrix, s, 2.0)
+        assert not matrix.late[matrix.waiting[0] :].any()
+        assert_allclose(matrix.inverse - matrix.late.T @ matrix.late, twin, rtol=1e-9, atol=1e-9 * twin.max())
+        assert_allclose([variance(matrix, k) for k in range(PLACES)], twin.diagonal(), atol=1e-9 * twin.max())
+
+
+def stream(classes, rows=50):
+    """Rows whose features come one after the other, the largest last, so that places are taken and scales grow."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 6)) * np.linspace(1.0, 4.0, rows)[:, None]
+    x[np.arange(rows)[:, None] < 7 * np.arange(6)] = 0.0
+    x[:, 0] = 1.0
+    score = x @ rng.normal(size=6) + rng.logistic(size=rows)
+    return x, np.digitize(score, [-1.0, 1.0]) if classes else np.sign(score)
+
+
+def made(classes, **options):
+    options = {"constant": 0, "compiled": False} | options
+    return MixtureLearner(6, **options) if classes is None else MulticlassMixture(6, classes, **options)
+
+
+def with_late(classes):
+    """A learner in which 3 vectors are late, and the rows that come next."""
+    learner, (x, y) = made(classes), stream(classes)
+    learner.learn(x[:27], y[:27])
+    assert learner.matrix.waiting[0] == 3 and learner.matrix.late.any()
+    return learner, (x[27:], y[27:])
+
+
+@pytest.mark.parametrize("way", ["state", "pickle"])
+@pytest.mark.parametrize("classes", CLASSES)
+def test_what_is_late_is_part_of_the_state(classes, way):
+    learner, after = with_late(classes)
+    if way == "state":
+        copy = made(classes)
+        copy.restore({name: array.copy() for name, array in learner.state().items()})
+    else:
+        copy = pickle.loads(pickle.dumps(learner))
+    assert_array_equal(copy.learn(*after), learner.learn(*after))
+    assert_same_state(copy, learner)
+
+
+@pytest.mark.parametrize("waiting", [-1, LATE_ROWS])
+@pytest.mark.parametrize("classes", CLASSES)
+def test_a_row_that_is_not_there_is_refused(classes, waiting):
+    learner, _ = with_late(classes)
+    state = learner.state() | {"matrix.waiting": np.array([waiting])}
+    with pytest.raises(errors.InvalidInput, match=r"matrix\.waiting"):
+        made(classes).restore(state)

@@ -1,23 +1,43 @@
 """The parts of a mixture, each against a slow twin and the laws that its page states."""
 
 import math
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.testing import assert_allclose
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from giftrl.kernels.lane_counts import FOUR
+from giftrl.compiled import compiler
+from giftrl.compiled.lanes import FOUR
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import as_rows, longest
+from giftrl.kernels.base import aligned_zeros
 from giftrl.losses import Logistic, Squared
-from giftrl.mixtures import PRESETS, Extended
+from giftrl.mixtures import Extended
 from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.experts import COVARIANCE, bend_stack, move_stack, spread_stack
+from giftrl.mixtures.feature_state import (
+    CENTRE,
+    ONE_SCORE,
+    SCALE,
+    Pieces,
+    entries,
+    no_features,
+    scale_row,
+    with_capacity,
+)
 from giftrl.ops import loss_scale
-from giftrl.ops.loss import curvature, slope, value
+from giftrl.ops.loss import accepts, curvature, prox, slope, value
+from giftrl.ops.scalar import clamp
+from tests.class_mixtures import AdaHedge
 from tests.members import is_classification, is_count, label_for, label_strategy
-from tests.mixture_parts import AdaHedge, LabelUnits, NewtonStack
 from tests.mixtures import LOSSES, mixture, ordinary
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -261,7 +281,195 @@ def test_units_of_a_loss(loss, data):
     assert loss_scale.kinked(loss) or curvature(loss, p, y) > 0.0
 
 
-def test_presets_have_experts_of_both_kinds():
-    for preset in PRESETS.values():
-        assert any(expert.curve > 0.0 for expert in preset.experts)
-        assert any(expert.root > 0.0 for expert in preset.experts)
+Array = NDArray[np.float64]
+
+
+class Experts(NamedTuple):
+    """Any number of lanes, for plain Python."""
+
+    experts: int
+
+    def lanes(self) -> int:
+        return self.experts
+
+
+class NewtonStack:
+    """A linear model of experts' predictions; ``origin`` is subtracted from all of them."""
+
+    def __init__(self, experts: int, loss: Any, origin: float = 0.0) -> None:
+        self.loss, self.origin = loss, origin
+        self.v: Array = np.full(experts, 1.0 / experts)
+        self.inverse: Array = COVARIANCE * np.eye(experts)
+
+    def predict(self, predictions: ArrayLike) -> float:
+        """The combined prediction."""
+        return self.origin + float(self.v @ (np.asarray(predictions, np.float64) - self.origin))
+
+    def observe(self, predictions: ArrayLike, y: float, temperature: float = 1.0) -> float:
+        """Return the combined prediction, then learn from the label; losses are divided by the temperature."""
+        f = self.predict(predictions)
+        z = np.asarray(predictions, np.float64) - self.origin
+        side = Experts(len(z))
+        az = spread_stack(side, self.inverse, z)
+        c = max(0.0, float(z @ az))
+        a = prox(self.loss, f, y, c / temperature) / temperature
+        move_stack(side, self.v, az, a)
+        bend_stack(side, self.inverse, az, c, curvature(self.loss, f - a * c, y) / temperature)
+        return f
+
+
+class LabelUnits:
+    """The units of the labels seen so far."""
+
+    def __init__(self, loss: Any, centre: bool) -> None:
+        self.loss, self.centre, self.margin = loss, centre, not accepts(loss, 0.5)
+        self.units = unit.start_units(loss, self.margin)
+
+    def observe(self, y: float, weight: float) -> None:
+        """Update the units by a label."""
+        y = clamp(y, -unit.LARGEST_LABEL, unit.LARGEST_LABEL)
+        unit.widen(self.loss, self.units, y, self.margin)
+        unit.update_label_means(self.loss, self.units, y, weight, self.margin, self.centre)
+
+
+@formula
+def scale_rows(features: Any, columns: Any, x: Any, how: Any, rows: Any, count: int, row: Any, out: Any) -> None:
+    """Put the rows u into a dense array."""
+    for i in range(count):
+        for k in range(scale_row(features, columns, x, how, rows, i, row)):
+            out[i, row.j[k]] = row.u[k]
+
+
+class FeatureScaler:
+    """A scaler that centres and scales features as rows come in.
+
+    Args:
+        dimension: the number of features.
+        constant: the feature that is always 1, and is not centred; None if there is none.
+        centre: whether dense features are centred.
+        compiled: False runs the same functions as plain Python.
+    """
+
+    def __init__(
+        self, dimension: int, constant: int | None = None, *, centre: bool = True, compiled: bool = False
+    ) -> None:
+        self.dimension, self.compiled = dimension, compiled
+        none = dimension if centre else -1  # a feature beyond the last, so that all of them are centred
+        self.pieces = Pieces(none if constant is None or not centre else constant, True, 1.0, False)
+        self.features = no_features(aligned_zeros(dimension, ONE_SCORE.total, np.float64))
+
+    def transform(self, x: Any) -> Array:
+        """The rows u, each computed from that row and those before it."""
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
+        self.features = with_capacity(self.features, self.dimension, int(longest(rows)))
+        width = int(longest(rows)) + len(self.features.dense)
+        out, row = np.zeros((n, self.dimension)), entries(width, np.float64)
+        loop = compiler.ready(scale_rows, self.compiled)
+        loop(self.features, ONE_SCORE, self.features.x, self.pieces, rows, n, row, out)
+        return out
+
+
+@st.composite
+def feature_rows(draw):
+    """Rows whose features are dense, sparse, constant, or turn from one into the other."""
+    d, n = draw(st.integers(1, 4)), draw(st.integers(1, 25))
+    columns = []
+    for _ in range(d):
+        size = draw(st.sampled_from([1.0, 1.0, 1e-30, 1e30, 7.0]))
+        base = draw(st.sampled_from([0.0, 0.0, 3.0, 1000.0]))
+        present = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+        noise = draw(st.lists(st.integers(-8, 8), min_size=n, max_size=n))
+        turn = draw(st.integers(0, n))
+        column = [
+            size * (base + k / 8.0) if here or i < turn else 0.0
+            for i, (k, here) in enumerate(zip(noise, present, strict=True))
+        ]
+        columns.append(column)
+    return np.array(columns).T
+
+
+def scaler_twin(x, constant=None, centre=True):
+    """Every row from the whole history before it and with it, in exact arithmetic."""
+    n, d = x.shape
+    out = np.zeros((n, d))
+    exact = [[Fraction(float(v)) for v in row] for row in x]
+    for j in range(d):
+        dense, largest, centre_now = False, Fraction(0), Fraction(0)
+        for i in range(n):
+            t, history = i + 1, [row[j] for row in exact[: i + 1]]
+            count, v = sum(1 for value in history if value != 0), history[-1]
+            here, was = dense or v != 0, dense
+            if centre and j != constant:
+                if v != 0 and count >= Fraction(t, 2) + Fraction(1, 2):
+                    dense = here = True
+                if count < Fraction(4 * t, 10) + Fraction(1, 2):
+                    dense = False
+            if not here:
+                continue
+            target = sum(history) / t if dense else Fraction(0)
+            away = abs(v - (centre_now if was else target)) if dense else abs(v)
+            centre_now = target
+            largest = max(largest, away)
+            out[i, j] = np.clip(float((v - target) / largest), -1e15, 1e15) if largest > 0 else 0.0
+    return out
+
+
+@given(feature_rows(), st.sampled_from(["centred", "constant", "plain"]))
+def test_feature_scaler_is_its_twin(x, kind):
+    centre, constant = kind != "plain", x.shape[1] - 1 if kind == "constant" else None
+    found = FeatureScaler(x.shape[1], constant, centre=centre).transform(x)
+    expected = scaler_twin(x, constant, centre)
+    # A deviation is known to 1e-16 of the mean that is taken from it.
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert np.abs(found).max(initial=0.0) <= 1.0 + 1e-12
+
+
+@few
+@given(feature_rows(), st.integers(-30, 30), st.integers(1, 24))
+def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
+    dimension = x.shape[1]
+    found = FeatureScaler(dimension).transform(x)
+    assert np.array_equal(FeatureScaler(dimension).transform(sp.csr_array(x)), found)
+    assert_allclose(FeatureScaler(dimension).transform(x * 2.0**power), found, rtol=1e-14, atol=1e-15)
+    pieces = FeatureScaler(dimension)
+    assert np.array_equal(np.vstack([pieces.transform(x[:cut]), pieces.transform(x[cut:])]), found)
+
+
+@few
+@given(feature_rows(), st.integers(0, 2**32))
+def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
+    """w_j <- w_j/growth and constant += w_j drift, and the weights on the original features do not move."""
+    rng, d = np.random.default_rng(seed), x.shape[1]
+    features, how = (
+        with_capacity(no_features(aligned_zeros(d, ONE_SCORE.total, float)), d, d),
+        Pieces(d, True, 1.0, False),
+    )
+    w, b = np.zeros(d), 0.0
+    row = entries(2 * d, float)
+    rows, n = as_rows(x, d)
+    for i in range(n):
+        m, mu = features.record[:, SCALE].copy(), features.record[:, CENTRE].copy()
+        original = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
+        constant = b - original @ mu
+        assert set(np.flatnonzero(x[i])) <= set(
+            row.j[: int(scale_row(features, ONE_SCORE, features.x, how, rows, i, row))]
+        )
+        for listed in range(int(row.many[0])):
+            j, growth = int(row.j[row.moved[listed]]), row.growth[listed]
+            w[j] = w[j] / growth if growth > 0.0 else 0.0
+            b += w[j] * row.drift[listed]
+        m, mu = features.record[:, SCALE], features.record[:, CENTRE]
+        after = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
+        assert_allclose(after, original, rtol=1e-12)
+        assert b - after @ mu == pytest.approx(constant, abs=1e-9 * (1.0 + np.abs(after * mu).sum()))
+        w = np.where(m > 0.0, rng.normal(size=d), 0.0)
+
+
+def test_a_feature_is_dense_from_a_half_and_down_to_two_fifths():
+    """By hand: centred at 5, then at 10/3; sparse again when two rows of four have it; dense with three of five."""
+    scaler = FeatureScaler(1)
+    u = scaler.transform([[5.0], [5.0], [0.0]])[:, 0]
+    assert_allclose(u, [0.0, 0.0, -2.0 / 3.0])
+    assert scaler.features.record[0, CENTRE] == pytest.approx(10.0 / 3.0)
+    assert scaler.transform([[0.0]])[0, 0] == 0.0 and scaler.features.record[0, CENTRE] == 0.0
+    assert scaler.transform([[5.0]])[0, 0] == pytest.approx(0.4) and scaler.features.record[0, CENTRE] == 3.0

@@ -63,7 +63,7 @@ def test_a_feature_named_twice_is_found_exactly(rows, kind, frozen, features, sm
     """Whatever features share a place in a small table, and however the arrays are stored."""
     x = csr(rows, features, kind)
     x.indices.flags.writeable = x.indptr.flags.writeable = not frozen
-    with mock.patch("giftrl.compiled.rows.SMALL", small):
+    with mock.patch("giftrl.compiled.rows.FIRST_TABLE_PLACES", small):
         assert names_twice(x.indices, x.indptr, features) == any(len(set(row)) != len(row) for row in rows)
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.adapters.named_rows import NamedLearner
-from giftrl.compiled.arguments import PackedArgument, kind_of, packer, unpacked
-from giftrl.compiled.compiler import ready
+from giftrl.compiled.compiler import PackedArgument, kind_of, packer, ready, unpacked
 from giftrl.compiled.registry import formula
 from giftrl.config import Recipe
 from giftrl.errors import InvalidInput

@@ -11,13 +11,12 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from giftrl import losses, regularizers, schedules, updates
-from giftrl.compiled.rows import CSR
+from giftrl.compiled.rows import CSR, unit_rows
 from giftrl.config import Labels, Link, Predictor, Recipe, freeze, make, make_each
 from giftrl.config.recipe import Mixture
 from giftrl.errors import Incompatible, InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
-from giftrl.kernels.engine import Engine
-from giftrl.kernels.prepare import unit_rows
+from giftrl.kernels.one_model import Engine
 from giftrl.linear import FTRLClassifier
 from giftrl.mixtures import MixtureLearner
 from giftrl.sweeps import prepare

@@ -20,7 +20,7 @@ from giftrl import errors, schedules
 from giftrl.adapters.river import FTRLClassifier, FTRLRegressor
 from giftrl.linear import FTRLClassifier as Estimator
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.state import DENSE
+from giftrl.mixtures.feature_state import DENSE
 from tests.test_estimators import BOTH, interpreted
 
 pytestmark = pytest.mark.plain

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.rows import CSR, all_finite, each_once
+from giftrl.compiled.rows import CSR, all_finite, each_once, make_units, unit_rows
 from giftrl.config import Recipe, freeze, make
 from giftrl.config.matrix_blocks import blocks
 from giftrl.config.predictor import range_of
 from giftrl.config.recipe import OneScore
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.base import sparse_row
-from giftrl.kernels.prepare import make_units, unit_rows
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int32]

@@ -16,8 +16,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import overload
 
-from giftrl.compiled import vector_math, vectors
-from giftrl.compiled.arguments import FIELDS, Unknown
+from giftrl.compiled import vectors
+from giftrl.compiled.compiler import FIELDS, Unknown
 from giftrl.compiled.object_files import machine
 from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS, brings
 
@@ -76,10 +76,10 @@ def install() -> None:
     fast: Any = exact | {"fastmath": set(FAST)}
     if _installed == [0, 0]:
         vectors.install_scratch()
-        for function, compiled in (vectors.MEMORY | vector_math.FUNCTIONS).items():
+        for function, compiled in (vectors.MEMORY | vectors.FUNCTIONS).items():
             overload(function, strict=False, jit_options=exact)(_choosing(compiled))
-        for symbol, compiled in vector_math.OPERATORS.items():
-            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.has_vector))
+        for symbol, compiled in vectors.OPERATORS.items():
+            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vectors.has_vector))
         overload(brings, strict=False, prefer_literal=True, jit_options=exact)(_brings)
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation, strict=False, jit_options=exact)(_method(operation))
@@ -119,14 +119,7 @@ WORD, DOUBLE, ADDRESS = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointe
 
 
 def emit(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str) -> tuple[bytes, str]:
-    """The object file of a loop for arguments of these kinds, and how its result is packed.
-
-    Args:
-        loop: in plain Python.
-        args: of the kinds to compile for.
-        counted: whether the loop makes arrays.
-        symbol: the name of the entry.
-    """
+    """The object file of a loop for arguments of these kinds, with an entry of this name; the packing of results."""
     install()
     with global_compiler_lock, _for_target():
         flags: Any = Flags()
@@ -174,7 +167,7 @@ def _entry(made: Any, kind: Any, symbol: str) -> tuple[str, str]:
 
 
 class _Slots:
-    """The slots of :mod:`giftrl.compiled.arguments`, from the first to the last."""
+    """The slots of :mod:`giftrl.compiled.compiler`, from the first to the last."""
 
     def __init__(self, context: Any, builder: Any, slots: Any) -> None:
         self._context, self._builder, self._slots = context, builder, slots

@@ -1,23 +1,358 @@
-"""The one door to compiled code: :func:`ready` turns a loop in plain Python into a compiled one.
+"""From a loop in plain Python to a compiled one: :func:`ready`.
 
 A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only when one must be
-compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key.
+compiled. A loop is found by its key: a digest of everything that went into it, and the kinds of its arguments.
 """
 
+import contextlib
+import ctypes
+import functools
 import hashlib
+import inspect
 import os
+import struct
 import sys
 import threading
-from collections.abc import Callable
-from functools import cache, partial
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, partial
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from giftrl.compiled import object_files
-from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unpacked
-from giftrl.compiled.digest import digest, with_parts
-from giftrl.compiled.object_files import target
+from giftrl.compiled.object_files import Place, target
+from giftrl.compiled.registry import TWINS
+
+# Arguments: their kinds, as text, and their values, as bytes.
+#
+# A loop that is kept in a file has one entry, ``int32 entry(int64 *slots, int64 *result)``. The slots are the leaves of
+# the nested tuples of arguments, eight bytes each. An array is the address of its NumPy object, in which the entry
+# finds the data, the shape and the strides: their places are part of NumPy's binary interface, on which every extension
+# that was built for NumPy relies, and reading them there takes a tenth of the time of asking for them in Python.
+
+#: Where the fields of an array object begin: data, number of dimensions, shape, strides, eight bytes each.
+FIELDS = object.__basicsize__
+
+
+class Unknown(Exception):
+    """A kind of argument or result that only Numba can pass."""
+
+
+def spell(value: Any) -> str:
+    """The kind of a value, on which the compiled form of a loop depends, as text that is equal in every process.
+
+    Classes are named with their module: a user's own ``Logistic`` is not ours.
+
+    >>> spell((1, 2.0, np.zeros((2, 3), np.float32)))
+    '(int,float,<f4 2Cwa)'
+    """
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return f"{_number(value.dtype)} {value.ndim}{layout}{'rw'[flags.writeable]}{'ua'[flags.aligned]}"
+    if isinstance(value, tuple):
+        cls = type(value)
+        fields = getattr(cls, "_fields", ("",) * len(value))
+        name = "" if cls is tuple else f"{cls.__module__}.{cls.__qualname__}"
+        if cls is not tuple and not hasattr(cls, "_fields"):
+            raise Unknown(f"{name} is a tuple without names")
+        # The names of the fields count, since a loop asks for fields by name.
+        parts = (f"{field}{':' if field else ''}{spell(part)}" for field, part in zip(fields, value, strict=True))
+        return f"{name}({','.join(parts)})"
+    if type(value) in (bool, int, float):
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise Unknown("whole numbers beyond 64 bits")
+        return type(value).__name__
+    if isinstance(value, np.generic):
+        return _number(value.dtype)
+    raise Unknown(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def _number(dtype: Any) -> str:
+    """The name of a type of numbers that loops can take."""
+    if (dtype.kind in "biu" or dtype in (np.float32, np.float64)) and dtype.isnative:
+        return str(dtype.str)
+    raise Unknown(f"numbers of type {dtype}")
+
+
+#: The flags of an array that its kind depends on: contiguous in C's order and in Fortran's, aligned, writeable.
+LAYOUT = 0x1 | 0x2 | 0x100 | 0x400
+
+
+def kind_of(value: Any) -> Any:
+    """A key of the type that Numba gives a value. Asking Numba itself takes longer than a small batch."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num & LAYOUT
+    if isinstance(value, tuple):
+        return type(value), *[kind_of(part) for part in value]
+    return value.kind if type(value) is PackedArgument else type(value)
+
+
+class PackedArgument:
+    """An argument that stays the same from call to call, taken apart once; what is in its arrays may change."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.kind = _kinds.setdefault(kind_of(value), object())
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The slots of the argument."""
+        return packer((self.value,))((self.value,))
+
+
+_kinds: dict[Any, object] = {}  # one object for each kind that was held: it is found faster than a tuple
+
+
+def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments as a loop takes them."""
+    return tuple(each.value if isinstance(each, PackedArgument) else each for each in args)
+
+
+def packer(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bytes]:
+    """A function that packs arguments of this kind into slots.
+
+    It is written for the kind: one statement takes all tuples apart, and another one packs the leaves.
+
+    >>> pack = packer((1, (2.5, True)))
+    >>> struct.unpack("qdq", pack((7, (0.5, False))))
+    (7, 0.5, 0)
+    """
+    names = iter(range(10**6))
+    leaves: list[tuple[str, str]] = []
+    pattern = _pattern(args, names, leaves)
+    slots = ", ".join(leaf for leaf, _ in leaves)
+    source = f"def pack(args):\n    {pattern} = args\n    return into({slots})\n"
+    scope: dict[str, Any] = {"into": struct.Struct("=" + "".join(form for _, form in leaves)).pack}
+    exec(source, scope)
+    made: Callable[[tuple[Any, ...]], bytes] = scope["pack"]
+    return made
+
+
+def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) -> str:
+    """The target of an assignment that takes a value apart; its leaves, and how each is packed, go to a list."""
+    if isinstance(value, tuple):
+        parts = [_pattern(part, names, leaves) for part in value]
+        return f"({', '.join(parts)}{',' if parts else ''})"
+    name = f"v{next(names)}"
+    if isinstance(value, PackedArgument):
+        leaves.append((f"{name}.packed", f"{len(value.packed)}s"))
+        return name
+    if isinstance(value, np.ndarray):
+        leaves.append((f"id({name})", "q"))
+    elif isinstance(value, np.bool_):
+        leaves.append((f"int({name})", "q"))
+    else:
+        kind = "i" if isinstance(value, int) else np.asarray(value).dtype.kind
+        leaves.append((name, "d" if kind == "f" else "Q" if kind == "u" else "q"))
+    return name
+
+
+def addresses_are_known() -> bool:
+    """True if an object's address is its id, and the fields of an array lie in the expected places."""
+    if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
+        return False
+    array = np.zeros((2, 3), np.float32)
+    data, _, shape, strides = (ctypes.c_int64 * 4).from_address(id(array) + FIELDS)
+    found = [(ctypes.c_int64 * 2).from_address(at)[:] for at in (shape, strides)] if data == array.ctypes.data else []
+    return found == [[2, 3], [12, 4]]
+
+
+_NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class Entry:
+    """A call of the entry at a place with arguments of one kind; other threads run meanwhile."""
+
+    def __init__(self, place: Place, args: tuple[Any, ...], name: str) -> None:
+        self._native, self._pack, self._name = _NATIVE(place.address), packer(args), name
+        self._tuple, self._forms = place.result.startswith("("), place.result.strip("()")
+        self._unpack = struct.Struct("=" + self._forms.replace("?", "q")).unpack
+        self._words = ctypes.c_int64 * len(self._forms)
+
+    def __call__(self, args: tuple[Any, ...]) -> Any:
+        return self._run(self._pack(args), args)
+
+    def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
+        """The entry with these arguments, whose arrays stay."""
+        return partial(self._run, self._pack(args), args)
+
+    def _run(self, packed: bytes, args: tuple[Any, ...]) -> Any:
+        back = self._words() if self._forms else None
+        status = self._native(packed, back)  # ``args`` keeps the arrays alive until it ends
+        if status:
+            raise RuntimeError(
+                f"the compiled loop {self._name} ended with status {status}, as it does if it would raise an error or "
+                "has no memory for an array; set GIFTRL_PLAIN=1 to see the error"
+            )
+        if back is None:
+            return None
+        values = self._unpack(back)
+        if "?" in self._forms:
+            pairs = zip(values, self._forms, strict=True)
+            values = tuple(bool(value) if form == "?" else value for value, form in pairs)
+        return values if self._tuple else values[0]
+
+
+# The digest of everything that a compiled loop depends on.
+#
+# Numba's own cache looks only at the file in which a loop is written: after an edit of a loss it would serve the old
+# code. The digest here follows the calls instead. Starting from the loop and from the classes of the members that it
+# gets, it visits every function that can be reached, and takes in the file of each one and the value of each global
+# constant.
+
+
+#: Packages whose functions Numba knows by itself. Python's own modules are not looked at either, so that the digest is
+#: the same in every version of Python.
+STABLE_PACKAGES = frozenset({"numpy", "numba", *sys.stdlib_module_names})
+#: When this process began, as far as files are concerned that may have been edited since they were imported.
+PROCESS_START_NS = time.time_ns()
+#: By how much the time of a file can be behind the clock, in nanoseconds: systems mark files by a coarser one.
+FILE_TIME_RESOLUTION_NS = 50_000_000
+
+
+def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
+    """A digest of all that a loop over these members is made of, and True if the compiled loop may be kept on disk.
+
+    It may not if another process could import something else under the same name: a class typed into a console, a
+    function without a file, or a file that was written after this process began, and so perhaps after it was imported.
+
+    >>> from giftrl.ops.scalar import sigmoid
+    >>> digest(sigmoid) == digest(sigmoid), len(digest(sigmoid)[0]), digest(sigmoid)[1]
+    (True, 64, True)
+    """
+    return _digest(loop, tuple(type(member) for member in with_parts(members)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(loop: Callable[..., Any], classes: tuple[type[Any], ...]) -> tuple[str, bool]:
+    walk = _Walk()
+    walk.function(loop)
+    for cls in classes:
+        walk.member(cls)
+    # What the compiled form of lanes is lies beside this file, and no loop names it.
+    files = walk.files | {str(path) for path in Path(__file__).parent.glob("*.py")}
+    # The last two parts of the name are enough to tell files apart, and do not change when the package is moved.
+    parts = [f"{Path(file).parts[-2:]} {_content(file)}" for file in files]
+    text = "\n".join([*sorted(parts), *sorted(walk.constants)])
+    lasting = all(_can_be_imported(cls) for cls in walk.classes) and all(_settled(file) for file in walk.files)
+    return hashlib.sha256(text.encode()).hexdigest(), lasting
+
+
+class _Walk:
+    """The functions, classes and constants that can be reached from a function."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.constants: set[str] = set()
+        self.classes: set[type[Any]] = set()
+        self._seen: set[Any] = set()
+
+    def function(self, function: Any) -> None:
+        function = TWINS.get(function, inspect.unwrap(function))
+        code = getattr(function, "__code__", None)
+        if code is None or function in self._seen or _package(function) in STABLE_PACKAGES:
+            return
+        self._seen.add(function)
+        self.files.add(code.co_filename)
+        names = set(_names(code))
+        # A name is a global, a free variable, or an attribute of a module that is a global.
+        reached = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a variable that has no value yet
+                reached[name] = cell.cell_contents
+        modules = [value for value in reached.values() if isinstance(value, ModuleType)]
+        for module in modules:
+            if module.__name__.split(".")[0] not in STABLE_PACKAGES:
+                reached |= {f"{module.__name__}.{name}": vars(module)[name] for name in names & vars(module).keys()}
+        for name, value in reached.items():
+            self._value(name, value)
+
+    def member(self, cls: type[Any]) -> None:
+        """A class whose methods a loop may run, and the classes it inherits from."""
+        if cls in self.classes or _package(cls) in STABLE_PACKAGES:
+            return
+        self.classes.add(cls)
+        for part in cls.__mro__:
+            for method in vars(part).values():
+                if isinstance(method, FunctionType) and method.__name__ != "__new__":  # which NamedTuple generates
+                    self.function(method)
+
+    def _value(self, name: str, value: Any) -> None:
+        if isinstance(value, type):
+            if issubclass(value, tuple):
+                self.member(value)
+        elif isinstance(value, FunctionType):
+            self.function(value)
+        elif isinstance(value, np.ndarray):
+            self.constants.add(f"{name} {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif isinstance(value, (bool, int, float, str, bytes, np.generic, tuple)):
+            self.constants.add(f"{name} {_spelled(value)}")
+            for part in with_parts((value,)):
+                self.member(type(part))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names in a function and in the functions written inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
+    """Members and the members inside them, such as the base of an elastic net."""
+    for member in members:
+        if isinstance(member, tuple):
+            if type(member) is not tuple:
+                yield member
+            yield from with_parts(tuple(member))
+
+
+def _spelled(value: Any) -> str:
+    """A constant as text that does not depend on how NumPy prints its numbers."""
+    if isinstance(value, tuple):
+        return f"{type(value).__qualname__}({', '.join(map(_spelled, value))})"
+    return f"{value.dtype.str} {value.item()!r}" if isinstance(value, np.generic) else repr(value)
+
+
+def _settled(file: str) -> bool:
+    """True if a file exists, and is as it was when this process began."""
+    try:
+        return Path(file).stat().st_mtime_ns < PROCESS_START_NS - FILE_TIME_RESOLUTION_NS
+    except OSError:
+        return False
+
+
+def _package(value: Any) -> str:
+    return str(getattr(value, "__module__", None) or "").split(".")[0]
+
+
+def _can_be_imported(cls: type[Any]) -> bool:
+    """True if another process finds this class under its name."""
+    if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
+        return False
+    return getattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0], None) is not None
+
+
+def _content(file: str) -> str:
+    """The digest of a file, or its name if there is none, as for a function typed into a console."""
+    try:
+        status = Path(file).stat()
+    except OSError:
+        return repr(file)
+    return _content_of(file, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _content_of(file: str, mtime: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+# Loops, ready to be called.
 
 #: Environment variables that switch compilation off when they are set to anything but 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
@@ -77,17 +412,7 @@ class CompiledLoop:
         return (self._kernel(args) if kernel is None else kernel)(args)
 
     def bind(self, *args: Any) -> Callable[[], Any]:
-        """The loop with arguments that are the same in every call, though what is in their arrays may change.
-
-        >>> from giftrl.compiled.registry import formula
-        >>> @formula
-        ... def double(x):
-        ...     x[0] *= 2.0
-        >>> x = np.array([1.0])
-        >>> twice = ready(double).bind(x)
-        >>> twice(), twice(), x.tolist()
-        (None, None, [4.0])
-        """
+        """The loop with arguments that are the same in every call, though what is in their arrays may change."""
         return self._kernel(args).bind(args)
 
     def _kernel(self, args: tuple[Any, ...]) -> "Entry | NumbaLoop":
@@ -98,7 +423,7 @@ class CompiledLoop:
                 try:
                     self._kernels[kind] = Entry(self._place(unpacked(args)), args, self.loop.__name__)
                 except Unknown:
-                    self._kernels[kind] = NumbaLoop(self.loop, self.counted)
+                    self._kernels[kind] = _numba_loop(self.loop, self.counted)
             return self._kernels[kind]
 
     def _place(self, args: tuple[Any, ...]) -> Place:
@@ -118,14 +443,14 @@ class CompiledLoop:
     def _loaded(self, args: tuple[Any, ...], symbol: str, key: str) -> Place:
         """The entry from the package's library or a file of the user's folder; or compiled now, and kept there."""
         place = object_files.find_shipped(symbol, key) or object_files.find(symbol, key)
-        if place is None:
-            with object_files.alone(
-                symbol, partial(say, f"another process is compiling {self.loop.__name__}; waiting for it")
-            ):
-                place = object_files.find(symbol, key)  # another process may have compiled it meanwhile
-                if place is None:
-                    code, place = self._compiled(args, symbol)
-                    object_files.keep(symbol, key, code)
+        if place is not None:
+            return place
+        waits = f"another process is compiling {self.loop.__name__}; waiting for it"
+        with object_files.alone(symbol, partial(say, waits)):
+            place = object_files.find(symbol, key)  # another process may have compiled it meanwhile
+            if place is None:
+                code, place = self._compiled(args, symbol)
+                object_files.keep(symbol, key, code)
         return place
 
     def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[object_files.Code, Place]:
@@ -144,7 +469,13 @@ class NumbaLoop:
     """The loop as Numba calls it, for arguments that cannot be put into slots; it is compiled for this process only."""
 
     def __init__(self, loop: Callable[..., Any], counted: bool) -> None:
-        self._call = _with_numba(loop, counted)
+        import numba
+
+        from giftrl.compiled.codegen import install
+
+        install()
+        uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
+        self._call = numba.njit(nogil=True, error_model="numpy", **uncounted)(lambda args: loop(*args))
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         return self._call(unpacked(args))
@@ -153,30 +484,16 @@ class NumbaLoop:
         return partial(self._call, unpacked(args))
 
 
-@cache
-def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
-    import numba
-
-    from giftrl.compiled.codegen import install
-
-    install()
-    uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
-    return numba.njit(nogil=True, error_model="numpy", **uncounted)(lambda args: loop(*args))
-
-
 Loop = PlainLoop | CompiledLoop
-_plain_loop, _compiled_loop = cache(PlainLoop), cache(CompiledLoop)
+_plain_loop, _compiled_loop, _numba_loop = cache(PlainLoop), cache(CompiledLoop), cache(NumbaLoop)
 
 
-# What a person who waits for the compiler is told.
+# Messages to a person who waits for the compiler.
 
-#: How long a loop takes to compile, in seconds, where it is longer than usual.
-COMPILE_SECONDS = {"learn_mixture": 25, "learn_classes": 25}
-USUAL_COMPILE_SECONDS = 4
-
-#: Where the classes are that a person knows.
+#: The seconds that a loop takes to compile.
+COMPILE_SECONDS, USUAL_COMPILE_SECONDS = {"learn_mixture": 25, "learn_classes": 25}, 4
+#: Modules of the classes that a person knows: the parts of the learner, and the form of the rows.
 MODULES_OF_KINDS = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
-
 #: Report what is compiled: True, False, or None to report if standard error is a terminal.
 speaking: list[bool | None] = [None]
 
@@ -195,13 +512,11 @@ def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
     >>> describe(say, (Logistic(), 1.0))
     'compiling say for Logistic (about 4 s, once)'
     """
-    # The parts that a person chose, and the form of the rows; not the buffers and states of the loop.
+    classes = [type(part) for part in with_parts(args)]
     told = [
-        cls
-        for cls in map(type, with_parts(args))
-        if cls.__module__.startswith(MODULES_OF_KINDS) or not cls.__module__.startswith("giftrl.")
+        c.__name__
+        for c in classes
+        if c.__module__.startswith(MODULES_OF_KINDS) or not c.__module__.startswith("giftrl.")
     ]
-    kinds = f" for {', '.join(cls.__name__ for cls in told)}" if told else ""
-    return (
-        f"compiling {loop.__name__}{kinds} (about {COMPILE_SECONDS.get(loop.__name__, USUAL_COMPILE_SECONDS)} s, once)"
-    )
+    seconds = COMPILE_SECONDS.get(loop.__name__, USUAL_COMPILE_SECONDS)
+    return f"compiling {loop.__name__}{' for ' if told else ''}{', '.join(told)} (about {seconds} s, once)"

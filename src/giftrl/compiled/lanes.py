@@ -1,31 +1,65 @@
 """Numbers side by side: what a loop does for several models at once, in one step of a wide register.
 
 In plain Python these are short NumPy arrays with the operators of NumPy. Compiled, they are LLVM vectors, which
-:mod:`giftrl.compiled.vectors` and :mod:`giftrl.compiled.vector_math` describe to Numba. A plain loop over the models
-would compute the same, but the compiler does not know that the loop is short and that arrays do not overlap, and
-checking that takes longer than the step.
+:mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over the models would compute the same, but the compiler
+does not know that the loop is short and that arrays do not overlap, and checking that takes longer than the step.
 
 Both sides of an operator must have the same type, and so must the arguments of a function, each of them lanes or one
-number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both. The
-class of ``side`` gives the number of lanes: its method ``lanes`` returns a constant, which the compiler calls without
-an object, before any exists. Compiled, one lane is a plain number.
+number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both.
+
+The number of lanes comes from an object, ``side``: its method ``lanes`` returns a constant, which the compiler calls
+before any object exists. Compiled, one lane is a plain number.
 """
 
 import math
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.registry import operation
+from giftrl.errors import Incompatible, require
+
 ROOT_OF_HALF = math.sqrt(0.5)
+
+
+@operation
+def lanes(side: Any) -> int:
+    """The number of lanes."""
+    raise Incompatible("a side must bring lanes(self), a constant; add that method to its class")
+
+
+def _class_with(count: int) -> Any:
+    """A class of members without fields, whose number of lanes is a constant."""
+
+    def lanes(self: Any) -> int:
+        return count
+
+    make: Any = namedtuple  # mypy knows it for constant names only
+    cls = make(f"Lanes{count}", ())
+    cls.lanes, globals()[cls.__name__] = lanes, cls  # a loop is kept on disk only if its classes can be imported
+    return cls
+
+
+EVERY = {count: _class_with(count)() for count in (1, 4, 6, 8, 10, 12, 16)}
+ONE_LANE, FOUR = EVERY[1], EVERY[4]
+
+
+def side(count: int) -> Any:
+    """The side with so many lanes.
+
+    >>> side(12)
+    Lanes12()
+    """
+    require(count in EVERY, "count", count, f"must be one of {sorted(EVERY)}", "use four or eight experts")
+    return EVERY[count]
 
 
 def load(side: Any, x: Any, j: int, at: int) -> Any:
     """The numbers of row j of x from column ``at``.
 
-    >>> class Two(tuple):
-    ...     def lanes(self): return 2
-    >>> load(Two(), np.array([[1.0, 2.0, 3.0]]), 0, 1)
-    array([2., 3.])
+    >>> load(FOUR, np.arange(10.0).reshape(2, 5), 1, 1)
+    array([6., 7., 8., 9.])
     """
     return x[j, at : at + side.lanes()].copy()
 
@@ -36,24 +70,12 @@ def store(x: Any, j: int, at: int, v: Any) -> None:
 
 
 def read(side: Any, x: Any) -> Any:
-    """The first numbers of the vector x.
-
-    >>> class Two(tuple):
-    ...     def lanes(self): return 2
-    >>> read(Two(), np.array([1.0, 2.0, 3.0]))
-    array([1., 2.])
-    """
+    """The first numbers of the vector x."""
     return x[: side.lanes()].copy()
 
 
 def diagonal(side: Any, x: Any) -> Any:
-    """The first numbers on the diagonal of the matrix x.
-
-    >>> class Two(tuple):
-    ...     def lanes(self): return 2
-    >>> diagonal(Two(), np.array([[1.0, 2.0], [3.0, 4.0]]))
-    array([1., 4.])
-    """
+    """The first numbers on the diagonal of the matrix x."""
     return x.diagonal()[: side.lanes()].copy()
 
 
@@ -78,48 +100,30 @@ def narrow(x: Any, v: Any) -> Any:
 
 
 def clip(v: Any, most: Any) -> Any:
-    """The numbers, clipped to [-most, most].
-
-    >>> clip(np.array([-3.0, 1.0]), 2.0)
-    array([-2.,  1.])
-    """
+    """The numbers, clipped to [-most, most]."""
     return maximum(minimum(v, most), -most)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two numbers in each lane, and b if one of them is NaN.
-
-    >>> maximum(np.array([1.0, 3.0]), 2.0)
-    array([2., 3.])
-    """
+    """The larger of two numbers in each lane, and b if one of them is NaN."""
     return where_less(b, a, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two numbers in each lane, and b if one of them is NaN.
-
-    >>> minimum(np.array([1.0, 3.0]), 2.0)
-    array([1., 2.])
-    """
+    """The smaller of two numbers in each lane, and b if one of them is NaN."""
     return where_less(a, b, a, b)
 
 
 def absolute(v: Any) -> Any:
-    """The numbers without their signs.
-
-    >>> absolute(np.array([-1.0, 2.0]))
-    array([1., 2.])
-    """
+    """The numbers without their signs."""
     return abs(v)
 
 
 def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
     """x in the lanes in which a < b, and y in the others.
 
-    >>> where_less(np.array([0.0, 1.0, np.nan]), 1.0, 5.0, 6.0)
-    array([5., 6., 6.])
-    >>> where_less(0.0, 1.0, 5.0, 6.0)
-    5.0
+    >>> where_less(np.array([0.0, 1.0, np.nan]), 1.0, 5.0, 6.0), where_less(0.0, 1.0, 5.0, 6.0)
+    (array([5., 6., 6.]), 5.0)
     """
     less = a < b
     if isinstance(less, np.ndarray):
@@ -128,40 +132,24 @@ def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 def total(v: Any) -> Any:
-    """The sum of the lanes, in any order.
-
-    >>> float(total(np.array([1.0, 2.0, 4.0])))
-    7.0
-    """
+    """The sum of the lanes, in any order."""
     return v.sum() if isinstance(v, np.ndarray) else v
 
 
 def least(v: Any) -> Any:
-    """The least of the lanes.
-
-    >>> float(least(np.array([2.0, 1.0, 4.0])))
-    1.0
-    """
+    """The least of the lanes."""
     return v.min() if isinstance(v, np.ndarray) else v
 
 
 def put(v: Any, k: int, number: Any) -> Any:
-    """The lanes with a number in place of lane k; quick if k is a constant.
-
-    >>> put(np.array([1.0, 2.0]), 1, 5.0)
-    array([1., 5.])
-    """
+    """The lanes with a number in place of lane k; quick if k is a constant."""
     changed = v.copy()
     changed[k] = number
     return changed
 
 
 def get(v: Any, k: int) -> Any:
-    """Lane k; quick if k is a constant.
-
-    >>> float(get(np.array([1.0, 2.0]), 1))
-    2.0
-    """
+    """Lane k; quick if k is a constant."""
     return v[k]
 
 

@@ -1,4 +1,4 @@
-"""The processor that loops are compiled for."""
+"""Object files of compiled loops: the processor they are for, the user's folder, and the library of a wheel."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl import files, system
-from giftrl.compiled.arguments import Place
 from giftrl.errors import GiftrlError
 
 #: Most processors made since 2013. Loops are compiled for this level wherever the processor has it, and not for the
@@ -92,9 +91,16 @@ LOCK = "lock"
 
 
 class Code(NamedTuple):
-    """A compiled loop: its object file, and how its result is packed."""
+    """A compiled loop: its object file, and the packing of its result."""
 
     content: bytes
+    result: str
+
+
+class Place(NamedTuple):
+    """The address of an entry, and the packing of each number of its result; in brackets for a tuple."""
+
+    address: int
     result: str
 
 
@@ -131,7 +137,7 @@ def read(symbol: str, key: str) -> Code | None:
             return Code(content, said["result"])
     except (ValueError, KeyError, TypeError):
         pass
-    damaged(symbol)
+    warn_of_damage(symbol)
     return None
 
 
@@ -147,16 +153,12 @@ def _compiler() -> str:
 
 @contextlib.contextmanager
 def alone(symbol: str, waits: Callable[[], None]) -> Iterator[None]:
-    """Let one process at a time compile a loop: those that come meanwhile wait, after a call of ``waits``, and find it.
-
-    A byte of one file is locked for each loop, which ends with the process at the latest. Where nothing can be locked,
-    each process compiles its own.
-    """
+    """Let one process at a time compile a loop: others call ``waits``, wait and find it, if files can be locked."""
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             with contextlib.suppress(OSError):
                 folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-                file = stack.enter_context((folder() / LOCK).open("ab"))
+                file = stack.enter_context((folder() / LOCK).open("ab"))  # a byte of it is locked for each loop
                 place = 1, int(symbol[-7:], 16)
                 try:
                     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *place)
@@ -166,8 +168,8 @@ def alone(symbol: str, waits: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def damaged(symbol: str) -> None:
-    """Say that a file is not what was written."""
+def warn_of_damage(symbol: str) -> None:
+    """Warn that a file is not what was written."""
     warn_once(f"{path_of(symbol)} is damaged, so the loop is compiled again and the file is replaced")
 
 
@@ -197,16 +199,12 @@ def find(symbol: str, key: str) -> Place | None:
     try:
         return link(code, symbol)
     except RuntimeError:
-        damaged(symbol)
+        warn_of_damage(symbol)
         return None
 
 
 def link(code: Code, symbol: str) -> Place:
-    """Link a compiled loop into this process.
-
-    Raises:
-        RuntimeError: for code that cannot be linked.
-    """
+    """Link a compiled loop into this process; raise RuntimeError for code that cannot be linked."""
     from llvmlite import binding
 
     builder = binding.JITLibraryBuilder().add_object_img(code.content)
@@ -262,14 +260,10 @@ def trusted_users() -> tuple[int, ...]:
     return (0, os.getuid()) if hasattr(os, "getuid") else ()
 
 
-_warned: set[str] = set()
-
-
+@functools.cache
 def warn_once(message: str) -> None:
     """Warn, once in a process."""
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, stacklevel=2)
+    warnings.warn(message, stacklevel=2)
 
 
 # The package's own library: the usual loops, compiled when the package was built.

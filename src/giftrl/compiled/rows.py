@@ -69,11 +69,7 @@ def names_twice(indices: NDArray[Any], indptr: NDArray[Any], features: int, *, c
 
 
 def each_once(x: Any, *, compiled: bool = True) -> Any:
-    """A matrix that names each feature once a row: x or, with the same arrays, its like; or a copy with sums.
-
-    A dense matrix, or a CSR matrix which SciPy knows to be sorted and without duplicates, is returned as it is. SciPy
-    keeps what it finds out about that; nothing else of x is changed.
-    """
+    """A matrix that names each feature once a row: x, or one with the same arrays, or a copy with sums of entries."""
     if not hasattr(x, "indptr") or hasattr(x, MARK) or x.has_canonical_format:
         return x
     if x.shape[1] > MAX_FEATURES or names_twice(x.indices, x.indptr, x.shape[1], compiled=compiled):
@@ -84,7 +80,7 @@ def each_once(x: Any, *, compiled: bool = True) -> Any:
 
 
 def mark(x: Any) -> Any:
-    """Say of a matrix, which must not be a user's, that it names each feature once a row: nobody looks again."""
+    """Mark a matrix, which must not be a user's, as one that names each feature once a row."""
     setattr(x, MARK, True)
     return x
 
@@ -241,10 +237,7 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
 
 
 def _longest_row(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[np.int64], dimension: int) -> int:
-    """The number of entries in the longest row. Refuse an entry beyond the matrix: loops would leave it, too.
-
-    SciPy looks for that only if it is asked to.
-    """
+    """The number of entries in the longest row. Refuse an entry beyond the matrix, as SciPy does if asked to."""
     sizes = indptr[1:] - indptr[:-1]
     inside = indptr[0] >= 0 and indptr[-1] <= min(len(data), len(indices)) and (len(sizes) == 0 or sizes.min() >= 0)
     remedy = "x.check_format() of SciPy says more"
@@ -257,4 +250,69 @@ def _longest_row(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[np.i
     return int(sizes.max()) if len(sizes) > 0 else 0
 
 
-__all__ = ["each_once", "mark", "names_twice"]
+# Rows of Euclidean norm 1, and the constant feature.
+
+
+ONE = np.uint64(1)
+
+
+@formula
+def make_unit(data: Any, first: Any, last: Any) -> None:
+    """Divide the values of one row by their Euclidean norm; a row of zeros stays as it is."""
+    largest = 0.0  # the first divisor, so that squares neither overflow nor vanish
+    for k in range(first, last):
+        largest = max(largest, abs(data[k]))
+    if largest > 0.0:
+        squares = 0.0
+        for k in range(first, last):
+            data[k] /= largest
+            squares += data[k] * data[k]
+        norm = np.sqrt(squares)
+        for k in range(first, last):
+            data[k] /= norm
+
+
+@formula
+def make_units(data: Any, begins: Any, ends: Any) -> None:
+    """Give each row Euclidean norm 1, in place; row i is ``data[begins[i]:ends[i]]``."""
+    for i in range(len(begins)):
+        make_unit(data, np.uint64(begins[i]), np.uint64(ends[i]))
+
+
+@formula
+def prepare_rows(
+    data: Any, indices: Any, indptr: Any, before: bool, after: bool, constant: Any, new_data: Any, new_indices: Any
+) -> None:
+    """Copy rows, add the constant 1 unless its coordinate is negative, and give rows norm 1 before or after that."""
+    out = np.uint64(0)
+    for i in range(len(indptr) - 1):
+        begin = out
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            new_data[out] = data[k]
+            new_indices[out] = indices[k]
+            out = out + ONE
+        if before:
+            make_unit(new_data, begin, out)
+        if constant >= 0:
+            new_data[out] = 1.0
+            new_indices[out] = constant
+            out = out + ONE
+        if after:
+            make_unit(new_data, begin, out)
+
+
+def unit_rows(x: Any, *, compiled: bool = True) -> Any:
+    """A copy of a dense or CSR matrix whose rows have Euclidean norm 1; rows of zeros stay as they are.
+
+    >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]]), compiled=False).round(9).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    if hasattr(x, "indptr"):
+        x = each_once(x, compiled=compiled)  # a norm is that of the sums
+        data, bounds = x.data.copy(), x.indptr.astype(np.int64)
+        made = type(x)((data, x.indices, x.indptr), shape=x.shape)
+    else:
+        made = np.array(x, order="C")
+        data, bounds = made.reshape(-1), np.arange(x.shape[0] + 1) * x.shape[1]
+    ready(make_units, compiled)(data, bounds[:-1], bounds[1:])
+    return made

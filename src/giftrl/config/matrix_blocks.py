@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
-from giftrl.kernels.prepare import make_units, prepare_rows
+from giftrl.compiled.rows import CSR, Dense, Rows, as_rows, make_units, prepare_rows
 
 #: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
 BLOCK_ENTRIES = 1 << 20

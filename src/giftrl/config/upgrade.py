@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.lane_counts import lanes
-from giftrl.mixtures import state as now
+from giftrl.compiled.lanes import lanes
+from giftrl.kernels.base import CACHE_LINE, aligned_zeros
+from giftrl.mixtures import feature_state as now
 from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.combination import UNCOMPARED
+from giftrl.mixtures.experts import UNCOMPARED
+from giftrl.mixtures.feature_state import quick_scale
 from giftrl.mixtures.full_matrix import nothing_late
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.scale_row import quick_scale
-from giftrl.mixtures.state import CACHE_LINE, blocks
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -66,7 +66,7 @@ def _feature_arrays(learner: Mixture, old: NDArray[np.float64]) -> Arrays:
     if old.dtype != np.float64 or old.ndim != 2 or old.shape[1] * 8 != total * np.dtype(dtype).itemsize:
         return {}
     weights = np.ascontiguousarray(old).view(dtype)
-    record, x = np.zeros((len(old), now.RECORD_WIDTH)), blocks(len(old), places.total, dtype)
+    record, x = np.zeros((len(old), now.RECORD_WIDTH)), aligned_zeros(len(old), places.total, dtype)
     dense = old[:, DENSE_PLACE] > 0.0
     record[:, now.SCALE], record[:, now.CENTRE] = old[:, SCALE], old[:, CENTRE]
     record[:, now.COUNT], record[:, now.DENSE_PLACE] = np.where(dense, old[:, COUNT], 0.0), old[:, DENSE_PLACE]

@@ -3,9 +3,9 @@
 - A *learner* holds the coordinates of its models, a row for each feature, and a few numbers for each model:
   :class:`LinearLearner` one model, :class:`LinearLearners` many in one pass, :class:`MulticlassLearner` K scores.
 - A *loop* predicts, accounts and learns, row by row. Its number of models side by side, the *lanes*, is a constant of
-  the compiled loop: ``loop_uniform`` for one strength for all coordinates, ``loop_coordinate`` for a strength of each.
+  the compiled loop (``lane_loops``): one for one strength for all coordinates, one for a strength of each.
   ``loop_row_copy`` takes one model with any diagonal regularizer, L1 terms included.
-- A *round* is the work on one row; ``scalar_round`` and ``lane_rounds`` have its part that does not depend on features.
+- A *round* is the work on one row; ``scalar_round`` has its part that does not depend on features.
 
 >>> learner = LinearLearner(2, "squared", compiled=False)
 >>> learner.learn([[1.0, 0.0], [1.0, 1.0]], [1.0, 1.0]).tolist()

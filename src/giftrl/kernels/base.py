@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Evidence, RowReservoir
 from giftrl.certificates.reservoir import as_budget
-from giftrl.compiled.arguments import PackedArgument
+from giftrl.compiled.compiler import PackedArgument
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
+from giftrl.compiled.rows import CSR, Rows, as_rows
 from giftrl.errors import Incompatible, InvalidInput, require
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
@@ -47,33 +47,21 @@ def weight(weights: Any, i: int) -> float:
 class OneRow:
     """Memory for one row with its label, weight and score, which a learner reads anew in every call.
 
-    Args:
-        rows: the memory of the features; :meth:`end` sets the length of a sparse row.
-        desk: further memory for the loop that predicts.
-
-    >>> row = OneRow(sparse_row(3))
-    >>> row.values[:2], row.rows.value.indices[:2] = (0.5, -1.0), (4, 7)
-    >>> row.end(2)
-    >>> row.width, row.rows.value.indptr.tolist()
-    (2, [0, 2])
+    ``rows`` is the memory of the features, and ``desk`` further memory for the loop that predicts.
     """
 
-    def __init__(self, rows: Rows, desk: Any = None) -> None:
+    def __init__(self, rows: Rows, desk: Any = ()) -> None:
         self.values, self.width = rows.data, len(rows.data)
         self.label, self.weight, self.score = np.zeros(1), np.ones(1), np.zeros((1, 1))
-        self.rows, self.scores, self.desk = (
-            PackedArgument(rows),
-            PackedArgument(self.score),
-            None if desk is None else PackedArgument(desk),
-        )
-        self.prediction = PackedArgument(self.score[0])
+        self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
+        self.rows, self.scores, self.prediction = map(PackedArgument, (rows, self.score, self.score[0]))
+        self.desk = PackedArgument(desk)
+        self.batch = PackedArgument(LabeledRows(rows, self.label.reshape(1, 1), self.weight, self.score))
         self.bound_to: Any = None  # the parts of the learner that both calls use
         self.learn: Callable[[], Any] | None = None
         self.predict: Callable[[], Any] | None = None
-        self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
-        self.batch = PackedArgument(LabeledRows(rows, self.label.reshape(1, 1), self.weight, self.score))
         self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
-        self.keep: Callable[[], Any] = _keep_nothing
+        self.keep: Callable[[], Any] | None = None
 
     def bind_to(self, parts: Any) -> None:
         """Drop the calls that were made for other parts than these."""
@@ -85,18 +73,9 @@ class OneRow:
         self.rows.value.indptr[1] = self.width = width
 
 
-def _keep_nothing() -> None:
-    """Store no example."""
-
-
 def sparse_row(capacity: int) -> CSR:
     """Memory for a sparse row with at most ``capacity`` entries."""
     return CSR(np.zeros(capacity), np.zeros(capacity, np.int32), np.zeros(2, np.int64), capacity)
-
-
-def dense_row(dimension: int) -> Dense:
-    """Memory for a dense row."""
-    return Dense(np.zeros(dimension), dimension)
 
 
 class RowLearner:
@@ -166,7 +145,7 @@ class RowLearner:
     def _remember_row(self, row: OneRow, prediction: Array) -> None:
         """Store one row that was learned."""
         if self.witnesses is not None:
-            if row.kept_by is not self.witnesses:
+            if row.kept_by is not self.witnesses or row.keep is None:
                 row.kept_by = self.witnesses
                 row.keep = self.witnesses.bind(row.rows.value, row.label, row.weight, prediction)
             row.keep()
@@ -330,3 +309,23 @@ class NonzeroRows(NamedTuple):
         array = zeros((max(1, self.length), *rows.shape[1:]), rows.dtype)
         array[where] = rows
         return array
+
+
+#: Bytes of a cache line.
+CACHE_LINE = 64
+
+
+def aligned_zeros(features: int, columns: int, dtype: Any, beside: int = 96) -> NDArray[Any]:
+    """Zeros: a block of so many columns for each feature, the first at a cache line.
+
+    There must be memory for ``beside`` bytes more for each feature: other arrays have a row for each, too.
+
+    >>> aligned_zeros(3, 16, np.float32).shape, aligned_zeros(3, 16, np.float32).ctypes.data % 64
+    ((3, 16), 0)
+    """
+    kind = np.dtype(dtype)
+    size = int(columns) * kind.itemsize
+    raw = zeros((features + -(-CACHE_LINE // size), size), np.uint8, beside=beside).reshape(-1)
+    begin = -raw.ctypes.data % CACHE_LINE
+    memory: NDArray[Any] = raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
+    return memory

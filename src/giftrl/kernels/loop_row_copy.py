@@ -21,21 +21,8 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
+from giftrl.kernels import scalar_round as by
 from giftrl.kernels.base import LabeledRows, weight
-from giftrl.kernels.scalar_round import (
-    ENERGY,
-    LAM,
-    LONGEST_STEP,
-    ROUNDING,
-    THETA2,
-    TOTAL,
-    Parts,
-    account,
-    choose,
-    moved_elsewhere,
-    next_lambda,
-    soft,
-)
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength, uses_curvature
@@ -71,7 +58,7 @@ def read_x(psi: Any, w: Any, k: int, big_l: float) -> float:
     """x of the row's k-th coordinate."""
     if centred(psi):
         return np.float64(w[X, k])
-    return soft(np.float64(w[X, k]), l1_strength(psi)) / big_l
+    return by.soft(np.float64(w[X, k]), l1_strength(psi)) / big_l
 
 
 @formula(fast=True)
@@ -96,7 +83,7 @@ class LineOfRow(NamedTuple):
         p = 0.0
         for k in range(len(self.v)):
             v, big_l = np.float64(self.v[k]), strength_at(self.psi, self.w, k, self.lam)
-            p += v * soft(read_u(self.psi, self.w, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
+            p += v * by.soft(read_u(self.psi, self.w, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
         return p
 
     def energy(self, b: float) -> float:
@@ -104,8 +91,8 @@ class LineOfRow(NamedTuple):
         for k in range(len(self.v)):
             big_l = strength_at(self.psi, self.w, k, self.lam)
             u = read_u(self.psi, self.w, k, big_l)
-            before = soft(u, l1_strength(self.psi))
-            after = soft(u - self.h * b * np.float64(self.v[k]), l1_strength(self.psi))
+            before = by.soft(u, l1_strength(self.psi))
+            after = by.soft(u - self.h * b * np.float64(self.v[k]), l1_strength(self.psi))
             total += (after - before) * (after + before) / big_l
         return total / (2.0 * self.h)
 
@@ -149,7 +136,7 @@ def led_divergence(psi: Any, v: Any, w: Any, lam_now: float, a: float) -> float:
     for k in range(len(v)):
         big_l = strength_at(psi, w, k, lam_now)
         u = read_u(psi, w, k, big_l) - a * np.float64(v[k])
-        move = soft(u, l1_strength(psi)) / big_l - read_x(psi, w, k, big_l)
+        move = by.soft(u, l1_strength(psi)) / big_l - read_x(psi, w, k, big_l)
         total += 0.5 * big_l * move * move
     return total
 
@@ -166,7 +153,7 @@ def move_centred(psi: Any, v: Any, w: Any, step: CoordinateStep) -> Moved:
             w[X, k] = np.float64(w[X, k]) - a * (s / big_l)
         else:
             u = read_u(psi, w, k, big_l) - a * s
-            x = soft(u, l1) / big_l
+            x = by.soft(u, l1) / big_l
             w[X, k] = x
             w[G, k] = u - big_l * x
         w[Q, k] = accumulate(psi, q, a * s, step.bend * s * s)
@@ -193,7 +180,7 @@ def move_plain(psi: Any, v: Any, w: Any, step: CoordinateStep, gamma: bool) -> M
         stored += new * new
         grown += (new - old) * (new + old)
         if gamma:
-            soft_old, soft_new = soft(old, l1), soft(new, l1)
+            soft_old, soft_new = by.soft(old, l1), by.soft(new, l1)
             x_new = soft_new / strength_at(psi, w, k, step.next_lam)
             move = x_new - soft_old / big_l
             divergence += 0.5 * big_l * move * move
@@ -204,10 +191,10 @@ def move_plain(psi: Any, v: Any, w: Any, step: CoordinateStep, gamma: bool) -> M
 
 
 @formula(fast=True)
-def learn_row(parts: Parts, y: float, h: float, v: Any, w: Any, state: Any) -> tuple[float, bool]:
+def learn_row(parts: by.Parts, y: float, h: float, v: Any, w: Any, state: Any) -> tuple[float, bool]:
     """One round: the prediction, and False if a number leaves its range; then the state has not changed."""
-    psi, loss, schedule, lam_now = parts.psi, parts.loss, parts.schedule, state[0, LAM]
-    next_lam = next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else lam_now
+    psi, loss, schedule, lam_now = parts.psi, parts.loss, parts.schedule, state[0, by.LAM]
+    next_lam = by.next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else lam_now
     p, c, n2 = measure(psi, v, w, lam_now)
     used_lam, start = lam_now, p
     if parts.ahead:  # psi is uniform then
@@ -216,36 +203,36 @@ def learn_row(parts: Parts, y: float, h: float, v: Any, w: Any, state: Any) -> t
     # The point to which a leads under psi_t: a centred psi keeps it, and takes its curvature there.
     arrival = uses_curvature(psi) or (centred(psi) and uses_gamma(schedule))
     if l1_strength(psi) == 0.0:
-        line = Affine(start, min(h * c, LONGEST_STEP))
-        chosen = choose(loss, parts.update, y, h, p, line, arrival)
+        line = Affine(start, min(h * c, by.LONGEST_STEP))
+        chosen = by.choose(loss, parts.update, y, h, p, line, arrival)
     else:
-        chosen = choose(loss, parts.update, y, h, p, LineOfRow(psi, v, w, used_lam, h), arrival)
+        chosen = by.choose(loss, parts.update, y, h, p, LineOfRow(psi, v, w, used_lam, h), arrival)
     a, gamma = h * chosen.b, 0.0
     if not abs(a) + abs(h * chosen.phi) < math.inf:
         return p, False
     if centred(psi) and uses_gamma(schedule):
         gamma = h * (chosen.phi - chosen.phi_led) - led_divergence(psi, v, w, lam_now, a)
     if not known_ahead(schedule):
-        next_lam = next_lambda(schedule, state, gamma, a * a * n2)
+        next_lam = by.next_lambda(schedule, state, gamma, a * a * n2)
     step = CoordinateStep(a, h * chosen.bend, lam_now, next_lam)
     moved = move_centred(psi, v, w, step) if centred(psi) else move_plain(psi, v, w, step, uses_gamma(schedule))
-    if not state[0, ROUNDING] + moved.stored < math.inf:
+    if not state[0, by.ROUNDING] + moved.stored < math.inf:
         return p, False
     if uses_gamma(schedule) and not centred(psi):
         before, after = lam_now, next_lam
         if uniform(psi):
             before, after = strength(psi, lam_now, 0.0), strength(psi, next_lam, 0.0)
-        elsewhere = moved_elsewhere(before, after, state[0, ENERGY] - moved.energy_before)
+        elsewhere = by.moved_elsewhere(before, after, state[0, by.ENERGY] - moved.energy_before)
         gamma = h * (chosen.phi - value(loss, moved.p_after, y)) - moved.divergence - elsewhere
-        state[0, ENERGY] += moved.energy_after - moved.energy_before
-    state[0, TOTAL] += evidence(schedule, gamma, a * a * n2)
-    state[0, THETA2] += moved.grown
-    account(state, h, chosen, moved.stored, next_lam)
+        state[0, by.ENERGY] += moved.energy_after - moved.energy_before
+    state[0, by.TOTAL] += evidence(schedule, gamma, a * a * n2)
+    state[0, by.THETA2] += moved.grown
+    by.account(state, h, chosen, moved.stored, next_lam)
     return p, True
 
 
 @formula(fast=True)
-def learn_row_copies(parts: Parts, batch: LabeledRows, x: Any, state: Any) -> int:
+def learn_row_copies(parts: by.Parts, batch: LabeledRows, x: Any, state: Any) -> int:
     """Predict, account, learn, row by row. Return how many rows there are before one that leaves the range."""
     rows, labels, weights, predictions = batch
     w = np.empty((columns(parts.psi), longest(rows)), x.dtype)
@@ -274,7 +261,7 @@ def predict_rows(psi: Any, lam_now: float, rows: Any, x: Any, scores: Any) -> in
             j = column(rows, i, k)
             number: Any = np.float64(x[j, X])
             if not centred(psi):
-                number = soft(number, l1_strength(psi))
+                number = by.soft(number, l1_strength(psi))
                 if not uniform(psi):
                     number = number / strength(psi, lam_now, np.float64(x[j, Q]))
             p += np.float64(rows.data[k]) * number

@@ -1,4 +1,4 @@
-"""Many linear models in one pass: their groups in memory, and the walk over a row that serves a whole group."""
+"""Many linear models in one pass, those of one kind side by side in memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,41 +10,30 @@ from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate, Evidence, RowReservoir
 from giftrl.certificates.reservoir import as_budget
 from giftrl.compiled.compiler import ready
+from giftrl.compiled.lanes import EVERY
 from giftrl.compiled.rows import Rows, as_rows, longest
 from giftrl.errors import require
-from giftrl.kernels.base import LabeledRows, as_labels, as_weights, check_parts
-from giftrl.kernels.engine import Array, Engine, dual, point
-from giftrl.kernels.lane_counts import EVERY
-from giftrl.kernels.loop_coordinate import learn_coordinate
+from giftrl.kernels.base import Array, LabeledRows, aligned_zeros, as_labels, as_weights, check_parts
+from giftrl.kernels.lane_loops import learn_coordinate, learn_uniform
 from giftrl.kernels.loop_row_copy import columns
-from giftrl.kernels.loop_uniform import learn_uniform
-from giftrl.kernels.one_model import learn_one_model, predict_one_model
+from giftrl.kernels.one_model import Engine, dual, learn_one_model, point, predict_one_model
 from giftrl.kernels.part_codes import AnySchedule, Schedules, encode_schedule, encode_update
 from giftrl.kernels.scalar_round import LAM, LOSS, Parts
 from giftrl.regularizers.contract import l1_strength
-from giftrl.system import zeros
 
 #: With features below this number and strengths above its inverse, float32 can hold s_j/L_j: it is at most 1e16, and
 #: numbers that float32 rounds to 0 move a prediction by less than 1e-13.
 LARGEST_FEATURE = 1e8
-BYTES_PER_CACHE_LINE = 64
 
 
 class Group:
-    """Models that differ in the numbers of a built-in schedule alone, a lane each.
+    """Models that differ in the numbers of a built-in schedule alone, a lane each; or one model.
 
-    Lanes without a model repeat the first one.
-
-    Args:
-        models: their numbers among all models.
-        parts: their common parts.
-        compiled: False runs the loops as plain Python.
+    Lanes without a model repeat the first one. ``models`` has the numbers of these among all models.
     """
 
     def __init__(self, models: Sequence[int], parts: Parts, compiled: bool) -> None:
-        self.models = list(models)
-        self.parts = parts
-        self.compiled = compiled
+        self.models, self.parts, self.compiled = list(models), parts, compiled
         self.lanes = parts.side.lanes()
         self.quantities = columns(parts.psi)
         self.every = [*self.models, *[self.models[0]] * (self.lanes - len(self.models))]
@@ -54,11 +43,8 @@ class Group:
 
     def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
         """Make room for that many features, and keep what is there; the rows of features begin with a cache line."""
-        width, old = self.quantities * self.lanes, getattr(self, "coordinates", None)
-        spare = -(-BYTES_PER_CACHE_LINE // (width * np.dtype(dtype).itemsize))
-        memory = zeros((dimension + spare, width), dtype, beside=beside).reshape(-1)
-        skipped = (-memory.ctypes.data % BYTES_PER_CACHE_LINE) // memory.itemsize
-        self.coordinates = memory[skipped : skipped + dimension * width].reshape(dimension, width)
+        old = getattr(self, "coordinates", None)
+        self.coordinates = aligned_zeros(dimension, self.quantities * self.lanes, dtype, beside)
         if old is not None:
             self.coordinates[: len(old)] = old
 
@@ -76,6 +62,9 @@ class Group:
 
     def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
         """Learn from a batch; ``labels`` has a column for all models or one for each."""
+        if self.lanes == 1:
+            self._learn_alone(rows, labels, weights, states, predictions)
+            return
         by_lane = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
         all_models = predictions.shape[1] == self.lanes == len(self.models)  # no other model, and no empty lane
         scores = predictions if all_models else np.empty((len(labels), self.lanes))
@@ -104,29 +93,8 @@ class Group:
         )
         return np.float32 if ordinary else np.float64
 
-
-class Alone:
-    """A model without another of its kind. It has the methods of :class:`Group`."""
-
-    def __init__(self, model: int, parts: Parts, compiled: bool) -> None:
-        self.models = [model]
-        self.parts = parts
-        self.compiled = compiled
-
-    def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
-        old = getattr(self, "coordinates", None)
-        self.coordinates = zeros((dimension, 1, columns(self.parts.psi)), dtype, beside=beside)
-        if old is not None:
-            self.coordinates[: len(old)] = old
-
-    def read(self, features: Any) -> NDArray[Any]:
-        read: NDArray[Any] = self.coordinates[features]
-        return read
-
-    def write(self, stored: NDArray[Any]) -> None:
-        self.coordinates[:] = stored
-
-    def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
+    def _learn_alone(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
+        """Learn a model without another of its kind."""
         m, psi = self.models[0], self.parts.psi
         state, scores = states[[m]], np.empty((len(labels), 1))
         y = np.ascontiguousarray(labels[:, [m if labels.shape[1] > 1 else 0]])
@@ -139,9 +107,6 @@ class Alone:
             predict_one_model(psi, state[0, LAM], rows, self.coordinates, rest, self.compiled)
             scores[learned + 1 :, 0] = rest[learned + 1 :]
         states[m], predictions[:, m] = state[0], scores[:, 0]
-
-
-# Many linear models in one pass.
 
 
 class LinearLearners(Engine):
@@ -190,13 +155,13 @@ class LinearLearners(Engine):
             kind = schedule.code if isinstance(schedule, AnySchedule) else own_key(schedule)
             ahead = check_parts(self.loss, self.regularizer, *self.settings[m])
             kinds.setdefault((own_key(update), kind, ahead), []).append(m)
-        self.groups: list[Group | Alone] = []
+        self.groups: list[Group] = []
         for (_, _, ahead), members in kinds.items():
             update, schedule = encoded[members[0]]
             if len(members) == 1 or l1_strength(self.regularizer) > 0.0:
                 for m in members:
                     parts = Parts(self.loss, self.regularizer, update, encoded[m][1], ahead)
-                    self.groups.append(Alone(m, parts, self.compiled))
+                    self.groups.append(Group([m], parts, self.compiled))
                 continue
             for models, side in split(members):
                 numbers = [encoded[m][1] for m in models]
@@ -236,7 +201,7 @@ class LinearLearners(Engine):
         if dimension > self.dimension:
             self.dimension = dimension
             self._allocate()
-            for each in self._every_witnesses():
+            for each in self._reservoirs():
                 each.grow(dimension)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -263,13 +228,13 @@ class LinearLearners(Engine):
         labels, predictions = y.reshape(len(y), -1), np.empty((len(y), len(self.settings)))
         for group in self.groups:
             group.learn(rows, labels, weights, self.states, predictions)
-        for m, each in enumerate(self._every_witnesses()):
+        for m, each in enumerate(self._reservoirs()):
             own = np.ascontiguousarray(labels[:, min(m, labels.shape[1] - 1)])
             each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))
         return predictions
 
     def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
-        """Remember rows for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
+        """Store examples for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
         self.witnesses = []
@@ -279,17 +244,17 @@ class LinearLearners(Engine):
             self.witnesses = [RowReservoir(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        every = enumerate(self._every_witnesses())
+        every = enumerate(self._reservoirs())
         kept = {f"witnesses.{m}.{name}": array for m, each in every for name, array in each.state().items()}
         return self.own_state() | kept
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().restore(state)
-        for m, each in enumerate(self._every_witnesses()):
+        for m, each in enumerate(self._reservoirs()):
             each.dimension, prefix = self.dimension, f"witnesses.{m}."
             each.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
 
-    def _every_witnesses(self) -> list[RowReservoir]:
+    def _reservoirs(self) -> list[RowReservoir]:
         return self.witnesses
 
     def weights_of(self, features: Any) -> Array:
@@ -301,7 +266,7 @@ class LinearLearners(Engine):
         """The certificate of each model."""
         evidence: list[Evidence | None] = [None] * len(self.states)
         stored = self.coordinates
-        for m, each in enumerate(self._every_witnesses()):
+        for m, each in enumerate(self._reservoirs()):
             evidence[m] = each.evidence(float(self.states[m, LOSS]), self.x[:, m])
         return [
             self._certificate(state, dual(self.regularizer, self.uniform, stored[:, m]), given)

@@ -21,22 +21,9 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.errors import require_whole
-from giftrl.kernels.base import LabeledRows, loss_of_scores, weight
-from giftrl.kernels.engine import Array, OneLearner
-from giftrl.kernels.scalar_round import (
-    ENERGY,
-    LAM,
-    LONGEST_STEP,
-    ROUNDING,
-    THETA2,
-    TOTAL,
-    WALKED,
-    Parts,
-    account,
-    moved_elsewhere,
-    next_lambda,
-    recount_due,
-)
+from giftrl.kernels import scalar_round as by
+from giftrl.kernels.base import Array, LabeledRows, loss_of_scores, weight
+from giftrl.kernels.one_model import OneLearner
 from giftrl.ops.vector_loss import conjugate, curvature, slope, value
 from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
@@ -65,7 +52,7 @@ def energy(start: Any, c: float, a: Any) -> float:
 
 
 @formula(fast=True)
-def choose_scores(parts: Parts, y: int, h: float, c: float, r: Any) -> ChosenScores:
+def choose_scores(parts: by.Parts, y: int, h: float, c: float, r: Any) -> ChosenScores:
     """Choose a, into r, for the scores and the line in r."""
     loss, p, start, g, a = parts.loss, r[P], r[START], r[SLOPE], r[CHOICE]
     phi = value(loss, p, y)
@@ -89,7 +76,7 @@ def choose_scores(parts: Parts, y: int, h: float, c: float, r: Any) -> ChosenSco
 
 @formula(fast=True)
 def weigh(h: float, r: Any) -> tuple[float, bool]:
-    """Let the choice be h a, z = s (h a)^T; norm2(h a)^2, and whether all of it is finite."""
+    """Multiply the choice by h, z = s (h a)^T; return norm2(h a)^2, and True if all of it is finite."""
     squares, finite = 0.0, True
     for k in range(r.shape[1]):
         r[CHOICE, k] *= h
@@ -99,8 +86,8 @@ def weigh(h: float, r: Any) -> tuple[float, bool]:
 
 
 @formula(fast=True)
-def learn_multiclass_uniform(parts: Parts, batch: LabeledRows, theta: Any, state: Any) -> int:
-    """One strength for all features: predict, account, learn, row by row; how many rows before one that overflows."""
+def learn_multiclass_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, state: Any) -> int:
+    """Learn with one strength for all features; return the number of rows before one that overflows."""
     loss, psi, schedule = parts.loss, parts.psi, parts.schedule
     rows, labels, weights, predictions = batch
     classes = np.uint64(theta.shape[1])
@@ -114,18 +101,18 @@ def learn_multiclass_uniform(parts: Parts, batch: LabeledRows, theta: Any, state
             n2 += s * s
             for m in range(classes):
                 r[SUMS, m] += s * np.float64(theta[j, m])
-        now = strength(psi, state[0, LAM], 0.0)
-        next_lam = next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else state[0, LAM]
+        now = strength(psi, state[0, by.LAM], 0.0)
+        next_lam = by.next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else state[0, by.LAM]
         used = strength(psi, next_lam, 0.0) if parts.ahead else now
         for m in range(classes):
             predictions[i, m] = r[P, m] = r[SUMS, m] / now
             r[START, m] = r[SUMS, m] / used
-        chosen = choose_scores(parts, y, h, min(h * n2 / used, LONGEST_STEP), r)
+        chosen = choose_scores(parts, y, h, min(h * n2 / used, by.LONGEST_STEP), r)
         squares, finite = weigh(h, r)
         if not finite:
             return i
         if not known_ahead(schedule):
-            next_lam = next_lambda(schedule, state, 0.0, squares * n2)
+            next_lam = by.next_lambda(schedule, state, 0.0, squares * n2)
         after = strength(psi, next_lam, 0.0)
         along = 0.0
         for m in range(classes):
@@ -135,33 +122,33 @@ def learn_multiclass_uniform(parts: Parts, batch: LabeledRows, theta: Any, state
         if uses_gamma(schedule):
             # X_{t+1} - X_t = theta (1/L_{t+1} - 1/L_t) - z/L_{t+1}
             shrink = 1.0 / after - 1.0 / now
-            moved2 = shrink * (shrink * state[0, THETA2] - 2.0 * along / after) + squares * n2 / (after * after)
+            moved2 = shrink * (shrink * state[0, by.THETA2] - 2.0 * along / after) + squares * n2 / (after * after)
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - 0.5 * now * moved2
-        state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
-        state[0, THETA2] += squares * n2 - 2.0 * along
-        account(state, h, chosen, state[0, THETA2], next_lam)
+        state[0, by.TOTAL] += evidence(schedule, gamma, squares * n2)
+        state[0, by.THETA2] += squares * n2 - 2.0 * along
+        by.account(state, h, chosen, state[0, by.THETA2], next_lam)
         beyond = 0.0
         for k in range(begin(rows, i), end(rows, i)):
             j, s = column(rows, i, k), np.float64(rows.data[k])
             for m in range(classes):
                 theta[j, m] = np.float64(theta[j, m]) - r[CHOICE, m] * s
                 beyond += 0.0 * np.float64(theta[j, m])  # NaN if theta is beyond the type in which it is stored
-        if not state[0, ROUNDING] + beyond < math.inf:
+        if not state[0, by.ROUNDING] + beyond < math.inf:
             return i
-        state[0, WALKED] += float(end(rows, i) - begin(rows, i))
-        if recount_due(state[0, WALKED], theta.shape[0]):
-            state[0, WALKED] = 0.0
+        state[0, by.WALKED] += float(end(rows, i) - begin(rows, i))
+        if by.recount_due(state[0, by.WALKED], theta.shape[0]):
+            state[0, by.WALKED] = 0.0
             total = 0.0
             for j in range(theta.shape[0]):
                 for k in range(theta.shape[1]):
                     total += np.float64(theta[j, k]) * np.float64(theta[j, k])
-            state[0, THETA2] = total
+            state[0, by.THETA2] = total
     return len(labels)
 
 
 @formula(fast=True)
-def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: Any, state: Any) -> int:
-    """A strength for each feature; as :func:`learn_multiclass_uniform`, and as :mod:`giftrl.kernels.coordinate`."""
+def learn_multiclass_coordinate(parts: by.Parts, batch: LabeledRows, coordinates: Any, state: Any) -> int:
+    """Learn with a strength for each feature; return the number of rows before one that overflows."""
     loss, psi, schedule = parts.loss, parts.psi, parts.schedule
     rows, labels, weights, predictions = batch
     classes = np.uint64(predictions.shape[1])
@@ -170,7 +157,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: A
     r = np.zeros((ROWS, predictions.shape[1]))
     steps = np.empty(longest(rows))
     for i in range(len(labels)):
-        h, y, lam_now = weight(weights, i), labels[i, 0], state[0, LAM]
+        h, y, lam_now = weight(weights, i), labels[i, 0], state[0, by.LAM]
         first, last = begin(rows, i), end(rows, i)
         n2, c = 0.0, 0.0
         for m in range(classes):
@@ -186,7 +173,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: A
                 r[SUMS, m] += scale * np.float64(coordinates[j, m])
         for m in range(classes):
             predictions[i, m] = r[P, m] = r[START, m] = r[SUMS, m]
-        chosen = choose_scores(parts, y, h, min(h * c, LONGEST_STEP), r)
+        chosen = choose_scores(parts, y, h, min(h * c, by.LONGEST_STEP), r)
         squares, finite = weigh(h, r)
         if not finite:
             return i
@@ -197,7 +184,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: A
         gamma = 0.0
         if centred(psi) and uses_gamma(schedule):
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - 0.5 * squares * c
-        next_lam = next_lambda(schedule, state, gamma, squares * n2)
+        next_lam = by.next_lambda(schedule, state, gamma, squares * n2)
 
         walk = not centred(psi) and uses_gamma(schedule)
         length, stored, beyond, moved, before2, after2 = math.sqrt(squares), 0.0, 0.0, 0.0, 0.0, 0.0
@@ -227,12 +214,12 @@ def learn_multiclass_coordinate(parts: Parts, batch: LabeledRows, coordinates: A
                     before2 += old * old * per_before
                     after2 += new * new * per_after
         if walk:
-            moved += moved_elsewhere(lam_now, next_lam, state[0, ENERGY] - before2)
+            moved += by.moved_elsewhere(lam_now, next_lam, state[0, by.ENERGY] - before2)
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - moved
-            state[0, ENERGY] += after2 - before2
-        state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
-        account(state, h, chosen, stored, next_lam)
-        if not state[0, ROUNDING] + beyond < math.inf:
+            state[0, by.ENERGY] += after2 - before2
+        state[0, by.TOTAL] += evidence(schedule, gamma, squares * n2)
+        by.account(state, h, chosen, stored, next_lam)
+        if not state[0, by.ROUNDING] + beyond < math.inf:
             return i
     return len(labels)
 
@@ -287,4 +274,4 @@ class MulticlassLearner(OneLearner):
         """theta_t, a column for each class."""
         first = self.classes if not self.uniform and centred(self.regularizer) else 0
         theta: Array = self.coordinates[:, first : first + self.classes].astype(np.float64)
-        return theta if self.ahead is None else theta + self.ahead
+        return theta

@@ -13,17 +13,15 @@ predictions. *Scales* of features and labels are learned in the same pass, so th
 >>> [name for name, share, loss in learner.experts][:2]
 ['curvature 1, rate 4', 'curvature 10, rate 4']
 
-==================================== =================================================================
-:mod:`~giftrl.mixtures.mixture`      the learners: :class:`MixtureLearner`, :class:`MulticlassMixture`
-:mod:`~giftrl.mixtures.round`        the compiled loop of one score; ``class_round`` that of K scores
-:mod:`~giftrl.mixtures.row_loops`    the loops over the entries of a row; ``scale_row`` scales them
-:mod:`~giftrl.mixtures.experts`      the grid and the coin; ``full_matrix``
-:mod:`~giftrl.mixtures.combination`  AdaHedge and the Newton stack
-:mod:`~giftrl.mixtures.label_units`  the units of labels
-:mod:`~giftrl.mixtures.later_passes` rounds of later passes
-:mod:`~giftrl.mixtures.scoring`      the mixture as one linear model
-:mod:`~giftrl.mixtures.state`        the state of features and its place in memory; ``clip_limits``
-==================================== =================================================================
+===================================== =================================================================
+:mod:`~giftrl.mixtures.mixture`       the learners: :class:`MixtureLearner`, :class:`MulticlassMixture`
+:mod:`~giftrl.mixtures.round`         the compiled loop of one score; ``class_round`` that of K scores
+:mod:`~giftrl.mixtures.experts`       the grid, the coin, and later passes; AdaHedge and the Newton stack
+:mod:`~giftrl.mixtures.full_matrix`   the expert with a full matrix
+:mod:`~giftrl.mixtures.feature_state` the state of features, its place in memory, and scales; ``clip_limits``
+:mod:`~giftrl.mixtures.label_units`   the units of labels
+:mod:`~giftrl.mixtures.scoring`       the mixture as one linear model
+===================================== =================================================================
 """
 
 from giftrl.mixtures.experts import PRESETS

@@ -18,23 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import load, read, store, total, wide, write, zeros
+from giftrl.compiled.lanes import EVERY, FOUR, lanes, load, read, store, total, wide, write, zeros
 from giftrl.compiled.registry import formula
-from giftrl.kernels.lane_counts import FOUR, lanes
 from giftrl.mixtures import clip_limits as limits
+from giftrl.mixtures import experts
 from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
-from giftrl.mixtures.combination import (
-    CANDIDATES,
-    CONJUGATE,
-    WEIGHT,
-    add_round,
-    bend_stack,
-    move_stack,
-    spread_stack,
-    update_totals,
-    weigh_experts,
-)
-from giftrl.mixtures.experts import add_products, bet_all, factors, measure, move, remember, settle_bet
+from giftrl.mixtures.feature_state import entries, mean_norm
 from giftrl.mixtures.full_matrix import (
     MAX_CURVATURE_GAIN_OF_CLASSES,
     admit_row,
@@ -47,9 +36,7 @@ from giftrl.mixtures.full_matrix import (
     step_classes,
 )
 from giftrl.mixtures.label_units import CLASS_UNITS
-from giftrl.mixtures.later_passes import end_round, move_later
-from giftrl.mixtures.row_loops import MixtureParts, move_thetas, read_row
-from giftrl.mixtures.state import mean_norm
+from giftrl.mixtures.round import MixtureParts, move_thetas, read_row
 from giftrl.ops.loss_scale import kinked, reach
 from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
@@ -57,7 +44,7 @@ from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope
 #: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
 CLIPPED, BENDS, SPREADS = range(3)
 Z, AZ, CENTRE = range(3)
-LOG_CANDIDATES = math.log(CANDIDATES)
+LOG_CANDIDATES = math.log(experts.CANDIDATES)
 
 
 class ClassState(NamedTuple):
@@ -81,14 +68,11 @@ class ClassState(NamedTuple):
 
 
 class ClassBuffers(NamedTuple):
-    """Scratch memory for a round.
-
-    Scores, slopes, lengths and losses have a row for each expert (the grid, the coin, the full matrix), then one for
-    each candidate, and a last one for the combined scores.
-    """
+    """Scratch memory for a round."""
 
     row: Any
     side: Any  # with a lane for each expert
+    # A row for each expert (grid, coin, full matrix), then one for each candidate, and one for the combined scores.
     scores: NDArray[np.float64]
     slopes: NDArray[np.float64]
     lengths: NDArray[np.float64]
@@ -108,6 +92,19 @@ class ClassBuffers(NamedTuple):
     turned: NDArray[Any]  # the slopes of the grid, a row for each class
 
 
+def class_buffers(width: int, k: int, places: int, dtype: Any, grid: tuple[experts.Expert, ...]) -> ClassBuffers:
+    """The memory for rows of up to ``width`` entries, K scores, and places of the full matrix."""
+    n, many = len(grid), len(grid) + 2
+    lines = many + experts.CANDIDATES + 1
+    return ClassBuffers(
+        row=entries(width, dtype), side=EVERY[many], scores=np.zeros((lines, k)), slopes=np.zeros((lines, k)),
+        lengths=np.zeros((1, lines)), losses=np.zeros(lines), weights=np.zeros(many), last=np.zeros(experts.CANDIDATES),
+        products=np.zeros((k, n)), drift=np.zeros((k, n)), others=np.zeros((2, k)), classes=np.zeros((3, k)),
+        stack=np.zeros((3, many)), bets=np.zeros((width, k)), places=np.zeros(places), au=np.zeros((k, places)),
+        steps=np.zeros((width, n), dtype), factors=experts.factor_table(grid, dtype), turned=np.zeros((k, n), dtype),
+    )  # fmt: skip
+
+
 @formula(fast=True)
 def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
     """The scores of the grid and of the coin before their constants, the drift of these, and c of the grid."""
@@ -118,21 +115,22 @@ def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
         coin[m], others[0, m] = 0.0, 0.0
         store(products, m, 0, zeros(grid))
         store(drift, m, 0, zeros(grid))
-    by, c = factors(grid, norm, parts.buffers.factors), zeros(grid)
+    by, c = experts.factors(grid, norm, parts.buffers.factors), zeros(grid)
     for k in range(count):
         j, u, own = row.j[k], np.float64(row.u[k]), bets[k]
-        along = measure(columns, x, j, u, by)
+        along = experts.measure(columns, x, j, u, by)
         store(parts.buffers.steps, k, 0, along)
         c = c + wide(along) * u
-        add_products(grid, columns, x, j, u, products)
-        bet_all(x, j, columns.coin, 1.0 / norm, own)
+        experts.add_products(grid, columns, x, j, u, products)
+        for m in range(np.uint64(len(coin))):
+            own[m] = experts.bet(x, j, columns.coin + m, np.uint64(len(coin)), 1.0 / norm)
         for m in range(len(coin)):
             coin[m] += u * own[m]
     store(parts.buffers.lengths, 0, 0, c)
     for listed in range(row.many[0]):
         k, moved = row.moved[listed], row.drift[listed]
         if moved != 0.0:
-            add_products(grid, columns, x, row.j[k], moved, drift)
+            experts.add_products(grid, columns, x, row.j[k], moved, drift)
             for m in range(len(coin)):
                 others[0, m] += moved * bets[k, m]
 
@@ -165,7 +163,7 @@ def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: f
     """Update the grid and the coin from their slopes, and from curvature and slope at the combined scores."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     slopes, turned, n = parts.buffers.slopes, parts.buffers.turned, lanes(grid)
-    coin, classes = slopes[n], np.uint64(len(turned))
+    coin, classes, real = slopes[n], np.uint64(len(turned)), x.dtype.type
     for m in range(len(coin)):
         coin[m] = clamp(coin[m], -1.0, 1.0)
         for r in range(n):
@@ -176,13 +174,15 @@ def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: f
         for m in range(classes):
             at = columns.lanes + m * np.uint64(n)
             if parts.pieces.again:
-                move_later(parts, j, at, load(grid, turned, m, 0), along)
+                experts.move_later(parts, j, at, load(grid, turned, m, 0), along)
             else:
-                move(grid, x, j, at, load(grid, turned, m, 0), along)
-        remember(columns, x, j, u, bend, steep)
+                experts.move(grid, x, j, at, load(grid, turned, m, 0), along)
+        experts.remember(columns, x, j, u, bend, steep)
         for m in range(0 if parts.pieces.again else classes):
-            z = coin[m] * u
-            settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)
+            z, at = coin[m] * u, columns.coin + m
+            x[j, at] -= real(z)
+            x[j, at + classes] += abs(real(z))
+            experts.win(x, j, at, classes, real(-z * parts.buffers.bets[k, m] * norm))
 
 
 @formula(fast=True)
@@ -211,16 +211,16 @@ def combine(parts: MixtureParts, log_experts: float, out: Any) -> Any:
     """Compute the candidates and the combined scores; return the weights of both AdaHedges."""
     pieces, state, buffers = parts.pieces, parts.state, parts.buffers
     scores, first = buffers.scores, len(buffers.weights)
-    by = weigh_experts(buffers.side, state, log_experts, LOG_CANDIDATES)
+    by = experts.weigh_experts(buffers.side, state, log_experts, LOG_CANDIDATES)
     write(buffers.weights, by.experts)
     write(buffers.last, by.candidates)
-    for k in range(CANDIDATES):
+    for k in range(experts.CANDIDATES):
         weights = buffers.weights if k % 2 == 0 else state.stack
         add_up(scores, weights, pieces.boost if k >= 2 else 1.0, scores[first + k])
     add_up(scores[first:], buffers.last, 1.0, buffers.classes[CLIPPED])
     clip(buffers.classes[CLIPPED], reach(parts.loss), out)
     for m in range(len(out)):
-        scores[first + CANDIDATES, m] = out[m]
+        scores[first + experts.CANDIDATES, m] = out[m]
     return by
 
 
@@ -265,7 +265,7 @@ def measure_stack(side: Any, inverse: Any, scores: Any, stack: Any) -> float:
     c = 0.0
     for m in range(scores.shape[1]):
         column_of(inverse, scores, m, stack[CENTRE], stack[Z])
-        c += max(0.0, total(read(side, stack[Z]) * spread_stack(side, inverse, stack[Z])))
+        c += max(0.0, total(read(side, stack[Z]) * experts.spread_stack(side, inverse, stack[Z])))
     return c
 
 
@@ -278,7 +278,7 @@ def move_along(side: Any, v: Any, inverse: Any, scores: Any, a: Any, stack: Any)
         if inverse[r, r] > 0.0:
             for m in range(len(a)):
                 z[r] += scores[r, m] * a[m]
-    move_stack(side, v, spread_stack(side, inverse, z), 1.0)
+    experts.move_stack(side, v, experts.spread_stack(side, inverse, z), 1.0)
 
 
 @formula(fast=True)
@@ -294,19 +294,16 @@ def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: 
         centre[r] = centre[r] / mass if mass > 0.0 else 0.0
     for m in range(len(bends)):
         column_of(inverse, scores, m, centre, z)
-        az = spread_stack(side, inverse, z)
+        az = experts.spread_stack(side, inverse, z)
         c = total(read(side, z) * az)
         write(stack[AZ], az)
         if 0.0 < c <= limits.LONGEST_STACK_STEP:
-            bend_stack(side, inverse, stack[AZ], c, min(0.5 * h * bends[m], MAX_CURVATURE_GAIN_OF_CLASSES / c))
+            experts.bend_stack(side, inverse, stack[AZ], c, min(0.5 * h * bends[m], MAX_CURVATURE_GAIN_OF_CLASSES / c))
 
 
 @formula(fast=True)
 def choose_all(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> bool:
-    """Replace the slopes of all that learn by proximal slopes times h; return True if the full matrix learns.
-
-    One loop takes all proximal steps, wherever their lengths come from. The coin's has length 0: it is the slope.
-    """
+    """Replace the slopes of all that learn by proximal slopes times h; return True if the full matrix learns."""
     matrix, state, buffers, record = parts.matrix, parts.state, parts.buffers, parts.features.record
     scores, slopes, lengths, full = buffers.scores, buffers.slopes, buffers.lengths[0], len(buffers.weights) - 1
     stacked = full + 2
@@ -329,8 +326,8 @@ def update_experts(loss: Any, parts: MixtureParts, count: Any, norm: float, y: i
     """Update every expert and the stack."""
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, bends = buffers.scores, buffers.slopes, buffers.classes[BENDS]
-    full, stacked, final = n + 1, n + 3, n + 2 + CANDIDATES
-    part = 0.0 if parts.pieces.again else min(1.0, h / state.sums[WEIGHT])
+    full, stacked, final = n + 1, n + 3, n + 2 + experts.CANDIDATES
+    part = 0.0 if parts.pieces.again else min(1.0, h / state.sums[experts.WEIGHT])
     bend, steep = find_bends(loss, parts, scores[final], slopes[final], y, part)
     learns = choose_all(loss, parts, count, norm, y, h)
     if not parts.pieces.again and buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:
@@ -347,7 +344,7 @@ def learn_classes(parts: MixtureParts, batch: Any) -> None:
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, losses = buffers.scores, buffers.slopes, buffers.losses
-    full, final, side = n + 1, n + 2 + CANDIDATES, buffers.side
+    full, final, side = n + 1, n + 2 + experts.CANDIDATES, buffers.side
     log_experts, log_others = log(n + 2), log(n + 1)
     for i in range(len(labels)):
         h, y = weights[i] if len(weights) > 0 else 1.0, labels[i]
@@ -365,13 +362,13 @@ def learn_classes(parts: MixtureParts, batch: Any) -> None:
         if parts.pieces.again:
             h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
             update_experts(loss, parts, count, norm, y, h)
-            end_round(parts.later, parts.matrix)
+            experts.end_round(parts.later, parts.matrix)
             continue
-        add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
+        experts.add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
         if move_thetas(parts.theta, rows, i, slopes[final], h) > 0:  # nothing is certified any more
-            state.sums[CONJUGATE] = math.inf
+            state.sums[experts.CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)
-        update_totals(side, state, by, read(side, losses), read(FOUR, losses[n + 2 :]))
+        experts.update_totals(side, state, by, read(side, losses), read(FOUR, losses[n + 2 :]))
         update_experts(loss, parts, count, norm, y, h)

@@ -1,6 +1,6 @@
 """The experts: linear learners on a grid of parameters, side by side in memory, in units in which features are alike.
 
-In these units (:mod:`giftrl.mixtures.scale_row`, :mod:`giftrl.mixtures.label_units`) a coordinate of an expert is a
+In these units (:mod:`giftrl.mixtures.feature_state`, :mod:`giftrl.mixtures.label_units`) a coordinate of an expert is a
 proximal step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own prediction and
 c = sum_j u_j^2/(kappa L_j), as everywhere in this package. N is the mean of norm2(u)^2, kappa the curvature of the loss
 in units of labels, and
@@ -34,12 +34,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import clip, load, store, wide
+from giftrl import system
+from giftrl.compiled.lanes import (
+    FOUR,
+    clip,
+    get,
+    lanes,
+    least,
+    load,
+    maximum,
+    read,
+    store,
+    total,
+    where_less,
+    wide,
+    write,
+    zeros,
+)
 from giftrl.compiled.registry import formula
 from giftrl.errors import UnknownName
-from giftrl.kernels.lane_counts import lanes
+from giftrl.kernels.base import NonzeroRows
 from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import BlockColumns
+from giftrl.mixtures.feature_state import DENSE_PLACE, ROWS, BlockColumns
+from giftrl.ops.scalar import exp_minus, log
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
@@ -193,31 +210,269 @@ def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
 
 
 @formula(fast=True)
-def bet_all(x: Any, j: int, at: Any, unit: float, out: Any) -> None:
-    """:func:`bet` for each of K scores."""
-    scores = np.uint64(len(out))
-    for m in range(scores):
-        out[m] = bet(x, j, at + m, scores, unit)
-
-
-@formula(fast=True)
-def grow_coin(x: Any, j: int, at: Any, scores: Any, factor: float) -> None:
-    """Follow a scale m_j that has grown by 1/factor: the slopes of the past are smaller in its units."""
-    for m in range(scores + scores):
-        x[j, at + m] = factor * np.float64(x[j, at + m])
-
-
-@formula(fast=True)
-def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> None:
-    """Add the slope z of the coordinate, and what its bet has won in units of Y/N."""
-    real = x.dtype.type
-    x[j, at] -= real(z)
-    x[j, at + scores] += abs(real(z))
-    win(x, j, at, scores, real(won))
-
-
-@formula(fast=True)
 def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
     """Add what a bet has won to W_j."""
     real, wealth = x.dtype.type, at + scores + scores
     x[j, wealth] = max(real(0.0), min(real(MAX_WEALTH), x[j, wealth] + won))
+
+
+# From the predictions of experts to one: AdaHedge and a Newton stack combine them, a second AdaHedge the candidates.
+#
+# AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014) weights experts by their losses, at a learning rate that is
+# set by the losses too. Its regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S, with S
+# the largest range of losses in a round and V the sum over rounds of the variance of the losses under the weights. It
+# is at most twice the computed gap whatever the losses are. Nothing is assumed about their range.
+#
+# The Newton stack is a linear model of the experts' predictions, f = origin + sum_k v_k z_k with z_k the k-th
+# prediction less the origin. v starts at 1/n and A, the inverse of the curvature seen so far, at COVARIANCE I. With c =
+# <z, A z> a round takes the proximal slope a of the loss in units of the temperature, v -= a A z, and then A gains the
+# curvature h of the loss: A -= h/(1 + h c) (A z)(A z)'.
+#
+# There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by a boost
+# (:func:`giftrl.ops.loss_scale.bold`). With w, v and l the weights by AdaHedge, by the stack and of the candidates,
+# expert r has the share alpha_r = (l_1 + boost l_3) w_r + (l_2 + boost l_4) v_r in the combined prediction.
+# All of this is the same for one score and for K.
+
+#: A smaller gap counts as 0: its inverse would leave float64.
+SMALLEST_GAP = 1e-290
+
+
+@formula(fast=True)
+def rate(log_experts: float, gap: float) -> float:
+    """The learning rate eta = ln(experts)/gap, infinite if the gap is 0."""
+    return log_experts / gap if gap > SMALLEST_GAP else math.inf
+
+
+@formula(fast=True)
+def hedge(lost: Any, eta: float) -> Any:
+    """The weights exp(-eta lost_k), normalised; if eta is infinite, the leaders share all weight."""
+    lowest = least(lost)
+    if eta < math.inf:
+        weights = exp_minus((lost - lowest) * eta)
+    else:
+        weights = where_less(lowest + 1e-9 * abs(lowest), lost, 0.0, 1.0)
+    return weights * (1.0 / total(weights))
+
+
+@formula(fast=True)
+def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
+    """The gap after a round of these losses: it grows by the mean loss less the mix loss.
+
+    mix = -ln(sum_k w_k exp(-eta l_k))/eta; if eta is infinite, the least loss of an expert with weight.
+    """
+    # For an expert without weight the difference can be negative.
+    above = maximum(losses - least(where_less(0.0, weights, losses, math.inf)), 0.0)
+    mean = total(weights * above)
+    mix = -log(total(weights * exp_minus(above * eta))) / eta if eta < math.inf else 0.0
+    return float(gap + max(0.0, mean - mix))
+
+
+#: A before the first row, as a multiple of the identity.
+COVARIANCE = 0.1
+
+
+@formula(fast=True)
+def spread_stack(side: Any, inverse: Any, z: Any) -> Any:
+    """A z in lanes, for a vector z in memory."""
+    even, odd, n = zeros(side), zeros(side), len(inverse)
+    for l in range(n // 2):  # noqa: E741
+        # A is symmetric: its rows are its columns. Two sums, since each waits for its last term.
+        even = even + load(side, inverse, 2 * l, 0) * z[2 * l]
+        odd = odd + load(side, inverse, 2 * l + 1, 0) * z[2 * l + 1]
+    if n % 2 == 1:
+        even = even + load(side, inverse, n - 1, 0) * z[n - 1]
+    return even + odd
+
+
+@formula(fast=True)
+def move_stack(side: Any, v: Any, az: Any, a: float) -> None:
+    """v -= a A z."""
+    write(v, read(side, v) - az * a)
+
+
+@formula(fast=True)
+def bend_stack(side: Any, inverse: Any, az: Any, c: float, h: float) -> None:
+    """Add the curvature h z z' to the inverse of A; ``az`` is in memory."""
+    along = read(side, az) * (h / (1.0 + h * c))
+    for l in range(len(inverse)):  # noqa: E741
+        store(inverse, l, 0, load(side, inverse, l, 0) - along * az[l])
+
+
+CANDIDATES = 4
+#: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
+#: of the rows before the first label, on which experts cannot be compared, and the recent mean losses of predictions
+#: that are clipped to the range of labels and of those that are not.
+LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED, CLIPPED, LINEAR = range(9)
+#: Row t counts about t^RECENCY in a recent mean: the first predictions, which are wild, count for nothing in the end.
+RECENCY = 7.0
+#: The sum of weights stops here: a state must be finite to be restored.
+MOST_WEIGHT = float(np.finfo(np.float64).max)
+
+
+def start_combination(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
+    """Totals, candidates, stack and inverse before the first row; experts without a name are not in the mixture.
+
+    >>> start_combination(["a", ""], [True] * 4)["totals"]
+    array([ 0., inf])
+    """
+    present = np.array([name != "" for name in experts])
+    return {
+        "totals": np.where(present, 0.0, math.inf),
+        "candidates": np.where(candidates, 0.0, math.inf),
+        "stack": present / present.sum(),
+        "inverse": COVARIANCE * np.diag(present.astype(np.float64)),
+    }
+
+
+class Weighing(NamedTuple):
+    """The weights of the experts and of the candidates in a round, in lanes, and the rates that they come from."""
+
+    rate: float
+    experts: Any
+    last_rate: float
+    candidates: Any
+
+
+@formula(fast=True)
+def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float) -> Any:
+    """The weights by both AdaHedges before a round, from the logarithms of the numbers of experts and candidates."""
+    eta, last_eta = rate(log_experts, state.sums[GAP]), rate(log_choices, state.sums[LAST_GAP])
+    experts, candidates = hedge(read(side, state.totals), eta), hedge(read(FOUR, state.candidates), last_eta)
+    return Weighing(eta, experts, last_eta, candidates)
+
+
+@formula(fast=True)
+def share(boost: float, side: Any, state: Any, out: Any) -> None:
+    """Put the share alpha of each expert into ``out``."""
+    experts, choices = 0, 0
+    for r in range(len(state.totals)):
+        experts += 1 if state.totals[r] < math.inf else 0
+    for r in range(CANDIDATES):
+        choices += 1 if state.candidates[r] < math.inf else 0
+    by = weigh_experts(side, state, log(experts), log(choices))
+    hedged, stacked = (
+        get(by.candidates, 0) + boost * get(by.candidates, 2),
+        get(by.candidates, 1) + boost * get(by.candidates, 3),
+    )
+    write(out, by.experts * hedged + read(side, state.stack) * stacked)
+
+
+@formula(fast=True)
+def update_totals(side: Any, state: Any, by: Any, losses: Any, last_losses: Any) -> None:
+    """Update both AdaHedges by the losses of the experts and of the candidates, in lanes."""
+    sums = state.sums
+    gap, last_gap = (
+        observe(by.rate, sums[GAP], by.experts, losses),
+        observe(by.last_rate, sums[LAST_GAP], by.candidates, last_losses),
+    )
+    write(state.totals, read(side, state.totals) + losses)
+    write(state.candidates, read(FOUR, state.candidates) + last_losses)
+    sums[GAP], sums[LAST_GAP] = gap, last_gap
+
+
+@formula(fast=True)
+def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
+    """Add a row of weight h to the certificate: its loss phi, and phi* at its slope."""
+    # A sum beyond float64 becomes infinite, never NaN; with an infinite phi* nothing is certified.
+    paid, promised = sums[LOSS] + h * phi, sums[CONJUGATE] + h * conjugate
+    sums[LOSS] = paid if abs(paid) < math.inf else math.inf
+    sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
+    sums[ROUNDS] += 1.0
+    sums[WEIGHT] = min(sums[WEIGHT] + h, MOST_WEIGHT)
+
+
+@formula(fast=True)
+def remove_expert(state: Any, expert: int) -> None:
+    """Take an expert out of the mixture."""
+    state.totals[expert] = math.inf
+    state.stack[expert] = 0.0
+    for r in range(len(state.stack)):
+        state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0
+
+
+# Later passes: rows that were learned before update the weights of the experts, and nothing else.
+#
+# A row that was learned before looks easier than it is, most of all to experts that know it by heart. So a later pass
+# leaves all that compares experts (totals, candidates, the stack, the units of labels) and all that counts (the scales
+# and centres of features, the coin, the certificate) as the first pass left it, and continues with the weights of the
+# grid and of the full matrix. Two things keep these from learning rows by heart:
+#
+# - The first strength L_j(0) of an expert is that of a term L_j(0) x_j^2/2, which the first pass pays once. A later
+# pass
+#   pays it in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).
+# - What counts in the end is the mean of the weights over all later rounds.
+#
+# With w_t the weights after round t of T, their mean is w_T less the sum of (t - 1)(w_t - w_{t-1})/T, so that a round
+# touches the features of its row alone.
+
+
+class LaterSums(NamedTuple):
+    """Sums over later rounds: (t - 1)(w_t - w_{t-1}) of the grid, w_t of the full matrix; and T."""
+
+    changes: NDArray[Any]
+    matrix: NDArray[np.float64]
+    rounds: NDArray[np.float64]
+
+
+def no_later_rounds(features: int, columns: BlockColumns, matrix: Any, dtype: Any) -> LaterSums:
+    """The sums before the first later round; without features, those of a learner in its first pass."""
+    width = int(columns.curve) - int(columns.lanes)
+    return LaterSums(system.zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
+
+
+def average_weights(later: LaterSums, columns: BlockColumns, x: NDArray[Any], matrix: Any) -> None:
+    """Replace the weights by their means over all later rounds."""
+    rounds = later.rounds[0]
+    if rounds == 0.0:
+        return
+    kept = NonzeroRows.of(later.changes)  # the others are not written to
+    grid = x[kept.where, int(columns.lanes) : int(columns.curve)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = grid - kept.rows / grid.dtype.type(rounds)
+    means = np.where(np.isfinite(means), means, grid)  # beyond float32 only where weights are near their limit
+    x[kept.where, int(columns.lanes) : int(columns.curve)] = means
+    matrix.x[...] = later.matrix / rounds
+
+
+@formula(fast=True)
+def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
+    """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
+    old = load(grid, x, j, at)
+    t = x.dtype.type(later.rounds[0])
+    store(later.changes, j, at - first, load(grid, later.changes, j, at - first) + (new - old) * t)
+    store(x, j, at, new)
+
+
+@formula(fast=True)
+def shrink_weights(parts: Any, count: Any, norm: float, scores: Any) -> None:
+    """Shrink the weights of a row's features towards 0, all but the constant's."""
+    grid, columns, features, x, row = parts.grid, parts.columns, parts.features, parts.x, parts.buffers.row
+    real, by = x.dtype.type, factors(grid, norm, parts.buffers.factors)
+    first = strengths(x, real(0.0), real(0.0), by)
+    for k in range(count):
+        j = row.j[k]
+        dense = features.record[j, DENSE_PLACE] > 0.0
+        seen = features.counts[ROWS] if dense else np.float64(x[j, columns.count])
+        if np.int64(j) != parts.pieces.constant and seen > 0.0:
+            most = strengths(x, x[j, columns.curve], x[j, columns.root], by) * real(seen)
+            kept = (most - first) / most
+            for m in range(scores):
+                at = columns.lanes + m * np.uint64(lanes(grid))
+                change_weights(grid, parts.later, x, j, at, columns.lanes, load(grid, x, j, at) * kept)
+
+
+@formula(fast=True)
+def move_later(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
+    """:func:`giftrl.mixtures.experts.move` in a later round."""
+    grid, x, most = parts.grid, parts.x, parts.x.dtype.type(LARGEST_EXPERT_WEIGHT)
+    change_weights(grid, parts.later, x, j, at, parts.columns.lanes, clip(load(grid, x, j, at) - a * along, most))
+
+
+@formula(fast=True)
+def end_round(later: LaterSums, matrix: Any) -> None:
+    """Add the weights of the full matrix, and count the round."""
+    if matrix.size[0] > 0:
+        many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class
+        for k in range(matrix.x.size):
+            many[k] += one[k]
+    later.rounds[0] += 1.0

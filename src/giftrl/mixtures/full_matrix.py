@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
-from giftrl.mixtures.combination import remove_expert
-from giftrl.mixtures.state import PLACE
+from giftrl.mixtures.experts import remove_expert
+from giftrl.mixtures.feature_state import PLACE
 from giftrl.ops.scalar import clamp
 
 #: beta of its first strength N/beta.
@@ -50,27 +50,19 @@ LATE_ROWS = 8
 
 
 class Matrix(NamedTuple):
-    """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
+    """The state of the expert; with K scores a matrix, weights and downdates for each class."""
 
-    ``size`` is -1 once the expert has left the mixture. ``late`` holds the delayed downdates of A, and ``waiting``
-    counts them.
-    """
-
-    inverse: NDArray[np.float64]
-    x: NDArray[np.float64]
-    prior: NDArray[np.float64]
-    size: NDArray[np.int64]
+    inverse: NDArray[np.float64]  # A
+    x: NDArray[np.float64]  # the weights
+    prior: NDArray[np.float64]  # the first diagonal entry of A for each place
+    size: NDArray[np.int64]  # how many places are taken; -1 once the expert has left the mixture
     credit: NDArray[np.float64]
-    late: NDArray[np.float64]
-    waiting: NDArray[np.int64]
+    late: NDArray[np.float64]  # the delayed downdates of A
+    waiting: NDArray[np.int64]  # how many there are
 
 
 def nothing_late(inverse: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """``late`` and ``waiting`` without delayed downdates of ``inverse``, a matrix or one for each class.
-
-    >>> nothing_late(np.eye(3))[0].shape, nothing_late(np.zeros((5, 3, 3)))[0].shape
-    ((8, 3), (5, 8, 3))
-    """
+    """``late`` and ``waiting`` without delayed downdates of ``inverse``, a matrix or one for each class."""
     return np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64)
 
 
@@ -123,26 +115,6 @@ def isolate(matrix: Matrix, s: Any, own: float) -> None:
 
 
 @formula(fast=True)
-def downdate(matrix: Matrix, v: Any, root: float) -> None:
-    """Take root^2 v v' from A, delayed: write root v to the free row of ``late``."""
-    late = matrix.late[matrix.waiting[0]]
-    for k in range(matrix.size[0]):
-        late[k] = root * v[k]
-
-
-@formula(fast=True)
-def subtract_late(matrix: Matrix, u: Any, au: Any) -> None:
-    """Turn ``inverse`` times u into A u."""
-    n = matrix.size[0]
-    for b in range(matrix.waiting[0]):
-        late, along = matrix.late[b], 0.0
-        for i in range(n):
-            along += late[i] * u[i]
-        for i in range(n):
-            au[i] -= along * late[i]
-
-
-@formula(fast=True)
 def advance(matrix: Matrix) -> bool:
     """Count a row of ``late``; return True if it was the last free one, so that all must be applied."""
     matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE_ROWS
@@ -181,24 +153,14 @@ def is_in(matrix: Matrix) -> bool:
 
 
 @formula(fast=True)
-def pay(matrix: Matrix, count: int) -> bool:
-    """Pay for a round on a row of this many entries; return False if the credit is too small."""
-    matrix.credit[0] = min(CREDIT, matrix.credit[0] + EARNED * count)
-    cost = np.float64(matrix.size[0] + count) * np.float64(matrix.size[0] + count)
-    if matrix.credit[0] < cost:
-        return False
-    matrix.credit[0] -= cost
-    return True
-
-
-@formula(fast=True)
 def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
-    """Pay for a row and give its new features places; return True if the expert learns from it.
-
-    When features outnumber the places, the expert leaves the mixture. The row and column of a place are still 0 in
-    ``inverse``.
-    """
-    if not (is_in(matrix) and pay(matrix, count)):
+    """Pay for a row and give its new features places; return True if the expert learns from it."""
+    if not is_in(matrix):
+        return False
+    credit = min(CREDIT, matrix.credit[0] + EARNED * count)
+    cost = np.float64(matrix.size[0] + count) * np.float64(matrix.size[0] + count)
+    matrix.credit[0] = credit - cost if credit >= cost else credit
+    if credit < cost:
         return False
     for k in range(count):
         j, place = row.j[k], matrix.size[0]
@@ -282,7 +244,12 @@ def multiply(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any)
         if s >= 0:
             for i in range(n):
                 au[i] += np.float64(row.u[k]) * matrix.inverse[s, i]
-    subtract_late(matrix, u, au)
+    for b in range(matrix.waiting[0]):
+        late, along = matrix.late[b], 0.0
+        for i in range(n):
+            along += late[i] * u[i]
+        for i in range(n):
+            au[i] -= along * late[i]
     c, most = 0.0, 0.0
     for i in range(n):
         c += u[i] * au[i]
@@ -314,7 +281,9 @@ def learn_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     part = 1.0 / (1.0 / min(h, MAX_CURVATURE_GAIN / (c + SMALLEST_DIVISOR)) + c) if h > 0.0 else 0.0
     for k in range(matrix.size[0]):
         matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
-    downdate(matrix, au, math.sqrt(part))
+    late, root = matrix.late[matrix.waiting[0]], math.sqrt(part)  # take part A u (A u)' from A, delayed
+    for k in range(matrix.size[0]):
+        late[k] = root * au[k]
 
 
 @formula(fast=True)

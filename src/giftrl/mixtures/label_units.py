@@ -137,14 +137,6 @@ def temperature(units: Any, margin: bool) -> float:
     return float(max(units[PRODUCT], least))
 
 
-@formula
-def clip_to_range(units: Any, p: float) -> float:
-    """p clipped to the range of predictions; 0 before the first label."""
-    if not units[LOW] <= units[HIGH]:
-        return 0.0
-    return clamp(p, units[LOW], units[HIGH])
-
-
 class Extended(NamedTuple):
     """phi between low and high, and its tangents beyond: a prediction far outside does not cost its squared distance.
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from operator import is_not
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,56 +12,42 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
-from giftrl.compiled.arguments import PackedArgument
-from giftrl.compiled.compiler import Loop
+from giftrl.compiled.compiler import Loop, PackedArgument
+from giftrl.compiled.lanes import lanes, side
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
-from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
-from giftrl.kernels.lane_counts import lanes, side
-from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.class_round import ClassBuffers, ClassState, learn_classes
-from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
-from giftrl.mixtures.combination import (
-    CANDIDATES,
-    CLIPPED,
-    CONJUGATE,
-    GAP,
-    LAST_GAP,
-    LINEAR,
-    LOSS,
-    ROUNDS,
-    UNCOMPARED,
-    WEIGHT,
-    share,
-    start_combination,
+from giftrl.kernels.base import (
+    CACHE_LINE,
+    Array,
+    NonzeroRows,
+    OneRow,
+    RowLearner,
+    aligned_zeros,
+    loss_of_scores,
+    stored_type,
 )
-from giftrl.mixtures.experts import bets, factor_table
-from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
-from giftrl.mixtures.later_passes import LaterSums, average_weights, no_later_rounds
-from giftrl.mixtures.round import Buffers, State, learn_mixture
-from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, MixtureParts
-from giftrl.mixtures.scale_row import entries
-from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
-from giftrl.mixtures.state import (
+from giftrl.mixtures import experts
+from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.class_round import ClassBuffers, ClassState, class_buffers, learn_classes
+from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
+from giftrl.mixtures.feature_state import (
     BY_FEATURE,
-    COUNT,
-    DENSE,
-    DENSE_PLACE,
     ONE_SCORE,
-    PLACE,
-    SCALE,
     BlockColumns,
     FeatureState,
     Pieces,
-    blocks,
-    class_columns,
+    block_columns,
     grown,
     no_features,
     pickled,
+    sound_dense,
+    sound_record,
     unpickled,
     with_capacity,
 )
+from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
+from giftrl.mixtures.round import Buffers, MixtureBatch, MixtureParts, State, buffers, learn_mixture
+from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
 from giftrl.ops.loss import accepts
 from giftrl.ops.loss_scale import bold, reach
 
@@ -69,38 +56,18 @@ CLIPPING_GAIN = 0.1
 
 
 class BoundLoops(NamedTuple):
-    """The compiled loops of a mixture with their packed arguments, valid until one of the arrays is replaced."""
+    """The compiled loops of a mixture with their packed arguments."""
 
-    loss: Any
-    memory: tuple[Any, ...]  # features, matrix, mixing, later
-    again: bool
-    compiled: bool
+    made_of: tuple[Any, ...]  # valid until one of these is replaced
     width: int  # the most entries of a row that the buffers have room for
     learn: Loop
     parts: PackedArgument
     score: Loop
     weights: PackedArgument
 
-    def still_valid(self, mixture: "Mixture", width: int) -> bool:
-        """True if a mixture still has the memory that these were made of, and there is room for this width."""
-        features, matrix, mixing, later = self.memory
-        return (
-            width <= self.width
-            and features is mixture.features
-            and mixing is mixture.mixing
-            and matrix is mixture.matrix
-            and later is mixture._later
-            and self.loss is mixture.loss
-            and self.again is mixture._again
-            and self.compiled is mixture.compiled
-        )
-
 
 class Mixture(RowLearner):
-    """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
-
-    Subclasses bring what is declared here.
-    """
+    """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``."""
 
     places: BlockColumns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
@@ -126,20 +93,23 @@ class Mixture(RowLearner):
         self.preset = preset
         self.compiled = compiled
         self.classes = classes
-        self.grid_experts, places = named_preset(preset)
+        self.grid_experts, places = experts.preset(preset)
         self.grid = side(len(self.grid_experts))
         self.places, scores = self._columns(), classes or 1
-        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
+        self.features = no_features(
+            aligned_zeros(self.dimension, self.places.total, self.dtype, 64 + 32 * scores), scores
+        )
         self.matrix = new_matrix(places, classes)
         self._later = self._no_rounds(0)
         self._again = False
-        coin = "coin betting" if classes is not None or bets(self.grid) else ""
+        coin = "coin betting" if classes is not None or experts.bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
         self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
     def _columns(self) -> BlockColumns:
-        return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
+        line = CACHE_LINE // self.dtype.itemsize
+        return ONE_SCORE if self.classes is None else block_columns(lanes(self.grid), self.classes, line)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         if len(weights) == 0 or weights.all():
@@ -173,7 +143,7 @@ class Mixture(RowLearner):
         """Learn from one row through memory that is kept, which is quicker than to pass its own."""
         row = self._row
         if row is None or row.width != len(values):
-            row = self._row = self.one_row(dense_row(len(values)))
+            row = self._row = self.one_row(Dense(np.zeros(len(values)), len(values)))
         row.values[:], row.label[:] = values, y
         self.learn_row(row)
         return np.array(row.score[0])
@@ -207,11 +177,12 @@ class Mixture(RowLearner):
         """The loops, with buffers for rows of up to this many entries; 0 for scores alone."""
         if width:
             self.features = with_capacity(self.features, self.dimension, width)
+        features, matrix, mixing, later = self.features, self.matrix, self.mixing, self._later
+        made_of = self.loss, features, matrix, mixing, later, self._again, self.compiled
         loops = self._loops
-        if loops is None or not loops.still_valid(self, width):
+        if loops is None or width > loops.width or any(map(is_not, loops.made_of, made_of)):
             if loops is not None:  # rows that grow bit by bit do not often find too little room
                 width = max(width, 2 * loops.width if width > loops.width else loops.width)
-            features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
             pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
             parts = MixtureParts(
                 loss=self.loss, grid=self.grid, columns=self.places, pieces=pieces, features=features, x=features.x,
@@ -223,14 +194,12 @@ class Mixture(RowLearner):
                 mixing.offsets.reshape(-1, scores), mixing.units, pieces.boost, mixing,
             )  # fmt: skip
             learn, score = (compiler.ready(loop, self.compiled, counted=False) for loop in (self._loop, score_rows))
-            made_of = self.loss, memory, self._again, self.compiled
-            self._loops = loops = BoundLoops(
-                *made_of, width, learn, PackedArgument(parts), score, PackedArgument(weights)
-            )
+            packed = PackedArgument(parts), PackedArgument(weights)
+            self._loops = loops = BoundLoops(made_of, width, learn, packed[0], score, packed[1])
         return loops
 
     def repeat(self) -> None:
-        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.later_passes`.
+        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.experts`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -252,12 +221,12 @@ class Mixture(RowLearner):
     def settle(self) -> None:
         """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
         if self._again:
-            average_weights(self._later, self.places, self.features.x, self.matrix)
+            experts.average_weights(self._later, self.places, self.features.x, self.matrix)
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
-    def _no_rounds(self, features: int) -> LaterSums:
-        return no_later_rounds(features, self.places, self.matrix, self.dtype)
+    def _no_rounds(self, features: int) -> experts.LaterSums:
+        return experts.no_later_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
         """<s, x> for each row, with a column for each class if there are classes.
@@ -275,10 +244,7 @@ class Mixture(RowLearner):
 
     @property
     def x(self) -> Array:
-        """The weights of the features, with a column for each class if there are classes.
-
-        The weight of the constant feature is the intercept.
-        """
+        """The weights of the features, with a column for each class if there are classes."""
         return self.weights_of(slice(None))
 
     def weights_of(self, features: Any) -> Array:
@@ -298,9 +264,9 @@ class Mixture(RowLearner):
 
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
-        totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
+        totals = self.mixing.totals + self.mixing.sums[experts.UNCOMPARED : experts.UNCOMPARED + 1].sum()
         shares = np.empty(len(totals))
-        share(self.pieces.boost, side(len(totals)), self.mixing, shares)
+        experts.share(self.pieces.boost, side(len(totals)), self.mixing, shares)
         every = zip(self.expert_names, shares, totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
@@ -312,12 +278,12 @@ class Mixture(RowLearner):
     @property
     def rounds(self) -> int:
         """The number of rows learned."""
-        return int(self.mixing.sums[ROUNDS])
+        return int(self.mixing.sums[experts.ROUNDS])
 
     @property
     def loss_sums(self) -> Array:
         """The progressive loss, as an array of one number."""
-        return np.asarray(self.mixing.sums[[LOSS]])
+        return np.asarray(self.mixing.sums[[experts.LOSS]])
 
     @property
     def certificate(self) -> Certificate:
@@ -327,7 +293,7 @@ class Mixture(RowLearner):
         """
         sums = self.mixing.sums
         return Certificate(
-            loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
+            loss_sum=float(sums[experts.LOSS]), conjugate_sum=float(sums[experts.CONJUGATE]), delta_sum=0.0,
             theta=self.theta.reshape(-1), evidence=self._evidence(), merged=self.merges > 0,
         )  # fmt: skip
 
@@ -368,7 +334,7 @@ class Mixture(RowLearner):
         self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
-        self._later = part("later", LaterSums) if self._again else self._no_rounds(0)
+        self._later = part("later", experts.LaterSums) if self._again else self._no_rounds(0)
         self._restore_beside(state)
 
     def __repr__(self) -> str:
@@ -392,7 +358,7 @@ class Mixture(RowLearner):
 class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
 
-    Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.scale_row` and
+    Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.feature_state` and
     :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
     features: what was learned is one weight vector, ``x``.
 
@@ -432,17 +398,12 @@ class MixtureLearner(Mixture):
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
             offsets=np.zeros(len(self.expert_names)),
-            **start_combination(self.expert_names, [True, True, bolder, bolder]),
-            sums=np.zeros(LINEAR + 1),
+            **experts.start_combination(self.expert_names, [True, True, bolder, bolder]),
+            sums=np.zeros(experts.LINEAR + 1),
         )
 
     def _buffers(self, width: int) -> Buffers:
-        columns, places, dtype = len(self.mixing.totals), len(self.matrix.x), self.dtype
-        return Buffers(
-            entries(width, dtype), side(columns), side(columns + CANDIDATES),
-            np.zeros((ROUND_LINES, columns + CANDIDATES)), np.empty((width, 16), dtype),
-            factor_table(self.grid_experts, dtype), np.zeros((3, 4), dtype), np.empty(places), np.empty(places),
-        )  # fmt: skip
+        return buffers(width, len(self.mixing.totals), len(self.matrix.x), self.dtype, self.grid_experts)
 
     def clip(self, p: ArrayLike) -> Array:
         """Predictions within :attr:`range`, as :meth:`learn` returns them."""
@@ -456,7 +417,7 @@ class MixtureLearner(Mixture):
         This happens if labels have a limit that they often reach, and not if there is a trend: on the data set
         cpusmall, with labels up to 99, leaving the range costs 100 times as much.
         """
-        clipped, linear = self.mixing.sums[[CLIPPED, LINEAR]]
+        clipped, linear = self.mixing.sums[[experts.CLIPPED, experts.LINEAR]]
         return bool(linear - clipped > CLIPPING_GAIN * abs(clipped))
 
     @property
@@ -503,23 +464,13 @@ class MulticlassMixture(Mixture):
         self.pieces = Pieces(-1 if self.constant is None else self.constant, True, bold(self.loss), False)
         self.mixing = ClassState(
             offsets=np.zeros((len(self.expert_names), self.classes)),
-            **start_combination(self.expert_names, [True] * CANDIDATES),
+            **experts.start_combination(self.expert_names, [True] * experts.CANDIDATES),
             slopes=np.zeros(self.classes),
             sums=np.zeros(6),
         )
 
     def _buffers(self, width: int) -> ClassBuffers:
-        n, k, dtype = lanes(self.grid), self.classes, self.dtype
-        experts, places = len(self.mixing.totals), len(self.matrix.x)
-        lines = experts + CANDIDATES + 1
-        return ClassBuffers(
-            row=entries(width, dtype), side=side(experts), scores=np.zeros((lines, k)), slopes=np.zeros((lines, k)),
-            lengths=np.zeros((1, lines)), losses=np.zeros(lines), weights=np.zeros(experts), last=np.zeros(CANDIDATES),
-            products=np.zeros((k, n)), drift=np.zeros((k, n)), others=np.zeros((2, k)), classes=np.zeros((3, k)),
-            stack=np.zeros((3, experts)), bets=np.zeros((width, k)), places=np.zeros(places), au=np.zeros((k, places)),
-            steps=np.zeros((width, n), dtype), factors=factor_table(self.grid_experts, dtype),
-            turned=np.zeros((k, n), dtype),
-        )  # fmt: skip
+        return class_buffers(width, self.classes, len(self.matrix.x), self.dtype, self.grid_experts)
 
     def clip(self, scores: ArrayLike) -> Array:
         """Scores that count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
@@ -540,7 +491,7 @@ MUST_BE_FINITE: dict[str, list[int]] = {
     "mixing.units": [entry for entry in range(unit.UNIT_COUNT) if entry not in (unit.LOW, unit.HIGH)],
     "mixing.totals": [],
     "mixing.candidates": [0],
-    "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
+    "mixing.sums": [experts.GAP, experts.LAST_GAP, experts.ROUNDS, experts.WEIGHT],
 }
 
 
@@ -552,11 +503,14 @@ def unsound(learner: Any, state: Arrays) -> str | None:
             return name
     if not np.isfinite(state["mixing.totals"]).any():
         return "mixing.totals"
-    if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
+    features = FeatureState(*(state[f"features.{name}"] for name in FeatureState._fields))
+    if len({len(state[name]) for name in OF_FEATURES}) > 1:
+        return "features.record"
+    if not sound_record(features, learner.places, int(state["matrix.size"][0]), len(learner.matrix.x)):
         return "features.record"
     if not 0 <= state["matrix.waiting"][0] < LATE_ROWS:
         return "matrix.waiting"
-    if not _sound_dense(learner, state):
+    if not sound_dense(features) or len(features.record) <= (learner.constant or 0):
         return "features.dense"
     return None if _sound_later(learner, state) else "later.changes"
 
@@ -575,34 +529,10 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
     """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
-    if not any(f"later.{name}" in state for name in LaterSums._fields):
+    if not any(f"later.{name}" in state for name in experts.LaterSums._fields):
         return True
     for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():
         given = state.get(f"later.{name}")
         if given is None or given.shape != mine.shape or given.dtype != mine.dtype or np.isnan(given).any():
             return False
     return True
-
-
-def _sound_dense(learner: Any, state: Arrays) -> bool:
-    """True if the list of dense features and the records of features agree."""
-    record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
-    total = float(state["features.counts"][DENSE])
-    if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
-        return False
-    listed = dense[: int(total)]
-    if len(np.flatnonzero(record[:, DENSE_PLACE])) != len(listed) or bool((listed >= len(record)).any()):
-        return False
-    return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
-
-
-def _sound_record(learner: Any, state: Arrays) -> bool:
-    """True if scales and counts are not negative, and features have places that the full matrix has."""
-    record, size, places = state["features.record"], int(state["matrix.size"][0]), len(learner.matrix.x)
-    count = state["features.x"][:, int(learner.places.count)]
-    if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():
-        return False
-    taken = record[record[:, PLACE] != 0.0, PLACE]
-    inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
-    whole = -1 <= size <= places and (size < 0 or size == len(taken))
-    return inside and whole and bool((np.diff(np.sort(taken)) > 0.0).all())

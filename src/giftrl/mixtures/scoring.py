@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.lanes import lanes, side
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
-from giftrl.mixtures.combination import share
-from giftrl.mixtures.experts import bet
+from giftrl.mixtures.experts import bet, share
+from giftrl.mixtures.feature_state import CENTRE, DENSE, PLACE, SCALE, BlockColumns, FeatureState, mean_norm
 from giftrl.mixtures.label_units import OFFSET, ORIGIN, per_norm
-from giftrl.mixtures.state import CENTRE, DENSE, PLACE, SCALE, BlockColumns, FeatureState, mean_norm
 from giftrl.ops.scalar import clamp
 
 

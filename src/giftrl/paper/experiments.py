@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.prepare import unit_rows
+from giftrl.compiled.rows import unit_rows
 from giftrl.paper import temporal
 from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.curves import BEYOND_PAPER, READINGS, REPETITIONS, rules

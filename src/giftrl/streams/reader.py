@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
+from giftrl.compiled.rows import prepare_rows
 from giftrl.errors import BadRow, Hint, Message, UnknownName, require
 from giftrl.files import Output
-from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch, LabelNames, Position, Rejected, keep_rows
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.line_blocks import BLOCK_BYTES, MAX_LINE, Block, LineBlocks

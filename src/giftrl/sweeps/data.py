@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
 from giftrl import losses
+from giftrl.compiled.rows import unit_rows
 from giftrl.config.recipe import as_signs, takes_signs
 from giftrl.errors import InvalidInput, require
-from giftrl.kernels.prepare import unit_rows
 from giftrl.streams.batch import listed
 from giftrl.streams.first_labels import FirstLabels, first_labels
 from giftrl.streams.names.features import Dictionary

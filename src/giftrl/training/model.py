@@ -18,9 +18,9 @@ from giftrl.config.recipe import Learner, Mixture
 from giftrl.config.upgrade import arrays_of_now
 from giftrl.errors import BadRow, BadSource, GiftrlError, Given, ModelFileError, Overflowed
 from giftrl.kernels.base import NonzeroRows, OneRow
-from giftrl.kernels.engine import Engine
+from giftrl.kernels.one_model import Engine
 from giftrl.losses.based import Based
-from giftrl.mixtures.state import DENSE
+from giftrl.mixtures.feature_state import DENSE
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
@@ -320,8 +320,6 @@ DENSE_ARRAYS = ("features.dense", "features.stamps")
 LATER_CHANGES = "later.changes"
 #: Sums over committed examples, by feature.
 STORED_RECORD = "witnesses.record"
-#: The part of theta beyond the stored theta, after a merge.
-THETA_AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
@@ -345,10 +343,9 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in DENSE_ARRAYS}
         state |= {each: state[each][kept.where] for each in others if each in state}
-    for each in (STORED_RECORD, THETA_AHEAD):
-        if each in state and len(state[each]):
-            own = NonzeroRows.of(state[each][: kept.length])
-            state |= {each: own.rows, f"{each}.seen": own.where}
+    if len(state.get(STORED_RECORD, ())):
+        own = NonzeroRows.of(state[STORED_RECORD][: kept.length])
+        state |= {STORED_RECORD: own.rows, f"{STORED_RECORD}.seen": own.where}
     return state | {name: kept.rows, seen: kept.where}
 
 
@@ -361,9 +358,8 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     for each in (name, *others):
         if each in state:
             state[each] = NonzeroRows(state[each], where, rows).array()
-    for each in (STORED_RECORD, THETA_AHEAD):
-        if f"{each}.seen" in state:
-            state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
+    if f"{STORED_RECORD}.seen" in state:
+        state[STORED_RECORD] = NonzeroRows(state[STORED_RECORD], state.pop(f"{STORED_RECORD}.seen"), rows).array()
     return state
 
 

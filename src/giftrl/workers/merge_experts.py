@@ -24,14 +24,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.lanes import clip, load, maximum, narrow, store, where_less, wide, zeros
+from giftrl.compiled.lanes import clip, lanes, load, maximum, narrow, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.mixtures.experts import MAX_WEALTH, WEALTH, factor_table, factors, strengths
+from giftrl.mixtures.feature_state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    RECORD_WIDTH,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+    quick_scale,
+)
 from giftrl.mixtures.label_units import per_norm
-from giftrl.mixtures.scale_row import quick_scale
-from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, RECORD_WIDTH, ROWS, SCALE, TOTAL, WIDEST
 from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import ONE_THREAD, Piece, Share, mean, stacked
 
@@ -154,7 +164,7 @@ def merge_features(
 
 @formula
 def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
-    """Write the facts about a feature into its block, as :mod:`giftrl.mixtures.scale_row` keeps them."""
+    """Write the facts about a feature into its block, as :mod:`giftrl.mixtures.feature_state` keeps them."""
     real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
     x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
     x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)

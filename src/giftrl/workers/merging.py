@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates.reservoir import WorkerSums
+from giftrl.compiled.lanes import lanes
 from giftrl.compiled.rows import Rows
 from giftrl.errors import Given, Incompatible, require
-from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
-from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, remove_expert
-from giftrl.mixtures.experts import WEALTH
+from giftrl.mixtures.experts import CLIPPED, LINEAR, MOST_WEIGHT, WEALTH, WEIGHT, remove_expert
+from giftrl.mixtures.feature_state import PLACE, ROWS, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, MAX_CURVATURE_GAIN, Matrix, nothing_late
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import (
     MergedFeatures,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
-from giftrl.mixtures.state import BY_FEATURE, DENSE, PLACE
+from giftrl.mixtures.feature_state import BY_FEATURE, DENSE, PLACE
 from giftrl.workers.planner import cut
 
 #: Merging fewer features takes no longer than handing them to a thread.

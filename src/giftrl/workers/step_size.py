@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.lanes import load, store, wide
+from giftrl.compiled.lanes import lanes, load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.errors import Incompatible
-from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures.experts import bet
+from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
 from giftrl.mixtures.label_units import HIGH, LOW, Extended, temperature
-from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
 from giftrl.workers.merge_experts import MergeInterval, PartialMerge, unit_of

@@ -1,23 +1,9 @@
-"""Features on a common scale: dense ones centred, all divided by their largest deviation, in one pass.
+"""The state of each feature, its place in memory, and its scale.
 
-A feature that is in at least half of the rows is *dense*, until it falls below 0.4; it is centred at its running mean
-mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) so far, this row included, and a learner
-sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300 are like
-any others.
-
-Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes with
-
-    growth   m_old/m_new if m_j has grown, else 1,
-    drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
-
-If the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
-of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
-and a feature have in common would count twice, and w_j would be half of what it should be.
-
-Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
-feature (:mod:`giftrl.mixtures.state`), beside its weights: 1/m_j, or 0 where an entry needs more than that; how many
-rows have the feature; and the sum of its u_j, since it was last dense. In float32 the count stops at 2^24 rows. A row
-costs O(nonzeros + dense features).
+All that every row needs of a feature is in one block, which begins at a cache line. A block is in the type in which
+weights are stored: the weights of the experts (side by side, a group for each score), q_j and r_j of the strengths, the
+three numbers of the coin, each for all scores, and three numbers of its scale. With one score it is one cache line
+of float32. The rest is in another array, the record, and theta_j of the certificate is in a third one, of float64.
 """
 
 from typing import Any, NamedTuple
@@ -28,6 +14,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.compiled.rows import begin, column, coming, end
+from giftrl.kernels.base import NonzeroRows, aligned_zeros
 from giftrl.mixtures.clip_limits import (
     LARGEST_EXPERT_WEIGHT,
     LARGEST_UNSCALED,
@@ -35,21 +22,173 @@ from giftrl.mixtures.clip_limits import (
     ORDINARY_VALUE,
     SMALLEST_SCALE,
 )
-from giftrl.mixtures.state import (
-    CENTRE,
-    COUNT,
-    DENSE,
-    DENSE_PLACE,
-    NORM,
-    ROWS,
-    SCALE,
-    TOTAL,
-    WIDEST,
-    BlockColumns,
-    FeatureState,
-    Pieces,
-)
 from giftrl.ops.scalar import clamp
+
+
+class BlockColumns(NamedTuple):
+    """The columns of a block; unsigned, as compiled indices are."""
+
+    lanes: Any
+    curve: Any
+    root: Any
+    coin: Any
+    per_scale: Any
+    count: Any
+    added: Any
+    total: Any
+
+
+def block_columns(experts: int, scores: int, line: int = 1) -> BlockColumns:
+    """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
+
+    >>> [int(place) for place in block_columns(8, 1)]
+    [0, 8, 9, 10, 13, 14, 15, 16]
+    >>> [int(place) for place in block_columns(4, 3, 16)]
+    [0, 12, 13, 14, 23, 24, 25, 32]
+    """
+    curve = experts * scores
+    coin = curve + 2
+    behind = coin + 3 * scores
+    total = -(-(behind + 3) // line) * line
+    return BlockColumns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
+
+
+#: One score and up to eight experts: a cache line of float32.
+ONE_SCORE = block_columns(8, 1)
+
+
+def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
+    """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features."""
+    kept = NonzeroRows.of(x)
+    copy = aligned_zeros(max(features, len(x)), x.shape[1], x.dtype)
+    copy[kept.where] = kept.rows
+    return copy
+
+
+#: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
+#: the rows until it was last dense; its place in the list of dense features and its place in the full matrix, both
+#: from 1, or 0.
+SCALE, CENTRE, COUNT, TOTAL, DENSE_PLACE, PLACE = range(6)
+RECORD_WIDTH = 6
+#: The entries of ``FeatureState.counts``.
+ROWS, NORM, DENSE, WIDEST = range(4)
+
+
+#: The arrays of the state with a row for each feature.
+BY_FEATURE = ("record", "x", "theta")
+
+
+class Pieces(NamedTuple):
+    """Constants of a mixture, and of a pass."""
+
+    constant: int  # the feature that is always 1; -1: none, and nothing is centred
+    margin: bool  # the units of labels are 1: labels are -1 and +1, or classes
+    boost: float  # the factor of boosted candidates; 1 for none
+    centre_labels: bool  # predictions start at the mean label, which is the weight of the constant
+    again: bool = False  # in a later pass: see giftrl.mixtures.experts
+
+
+class FeatureState(NamedTuple):
+    """The scales, centres and counts of the features, and their weights, in arrays that several loops share."""
+
+    record: NDArray[np.float64]
+    dense: NDArray[np.uint64]  # which features are dense, and when each of those was last seen
+    stamps: NDArray[np.float64]
+    counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
+    x: NDArray[Any]  # the blocks
+    theta: NDArray[np.float64]  # that of the certificate, a column for each score
+
+
+def no_features(x: NDArray[Any], scores: int = 1) -> FeatureState:
+    """The state before the first row; ``x`` is zeros, a block for each feature."""
+    d = len(x)
+    return FeatureState(
+        np.zeros((d, RECORD_WIDTH)), np.zeros(0, np.uint64), np.zeros(0), np.zeros(4), x, np.zeros((d, scores))
+    )
+
+
+def with_capacity(features: FeatureState, dimension: int, width: int) -> FeatureState:
+    """The same state, with a list that is long enough for the dense features of rows with this many entries."""
+    if len(features.dense) >= dimension:
+        return features
+    # They are at most 1/0.4 times as many as the entries of an average row, plus those of one more row.
+    places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
+    if len(features.dense) >= places:
+        return features
+    dense, stamps = np.zeros(places, np.uint64), np.zeros(places)
+    dense[: len(features.dense)], stamps[: len(features.stamps)] = features.dense, features.stamps
+    return features._replace(dense=dense, stamps=stamps)
+
+
+def grown(features: FeatureState, dimension: int) -> FeatureState:
+    """The same state with space for this many features, in memory of its own that begins at a cache line."""
+    kept = (NonzeroRows.of(array) for array in (features.record, features.theta))
+    record, theta = (rows._replace(length=max(dimension, rows.length)).array() for rows in kept)
+    return features._replace(record=record, theta=theta, x=aligned(features.x, dimension))
+
+
+def pickled(features: FeatureState) -> FeatureState:
+    """The state as a pickle keeps it, with the features that were seen."""
+    seen: Any = {name: NonzeroRows.of(getattr(features, name)) for name in BY_FEATURE}
+    return features._replace(**seen)
+
+
+def unpickled(features: FeatureState) -> FeatureState:
+    """The state that :func:`pickled` was given; the blocks begin at a cache line again."""
+    arrays: Any = {name: getattr(features, name).array() for name in BY_FEATURE}
+    return features._replace(**arrays | {"x": aligned(arrays["x"])})
+
+
+def sound_dense(features: FeatureState) -> bool:
+    """True if the list of dense features and the records of features agree."""
+    record, dense, total = features.record, features.dense, float(features.counts[DENSE])
+    if total != int(total) or not 0 <= total <= len(dense) == len(features.stamps):
+        return False
+    listed = dense[: int(total)]
+    if len(np.flatnonzero(record[:, DENSE_PLACE])) != len(listed) or bool((listed >= len(record)).any()):
+        return False
+    return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
+
+
+def sound_record(features: FeatureState, columns: BlockColumns, size: int, places: int) -> bool:
+    """True if scales and counts are not negative, and features have places that the full matrix has."""
+    record, count = features.record, features.x[:, int(columns.count)]
+    if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():
+        return False
+    taken = record[record[:, PLACE] != 0.0, PLACE]
+    inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
+    whole = -1 <= size <= places and (size < 0 or size == len(taken))
+    return inside and whole and bool((np.diff(np.sort(taken)) > 0.0).all())
+
+
+@formula
+def mean_norm(features: Any) -> float:
+    """N, the mean of norm2(u)^2 over the rows so far; 1 if all of them were empty."""
+    return features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
+
+
+# Features on a common scale: dense ones centred, all divided by their largest deviation, in one pass.
+#
+# A feature that is in at least half of the rows is *dense*, until it falls below 0.4; it is centred at its running mean
+# mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) so far, this row included, and a
+# learner sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300
+# are like any others.
+#
+# Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes
+# with
+#
+#     growth   m_old/m_new if m_j has grown, else 1,
+#     drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
+#
+# If the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
+# of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
+# and a feature have in common would count twice, and w_j would be half of what it should be.
+#
+# Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
+# feature, beside its weights: 1/m_j, or 0 if an entry needs more than that; how many rows have the feature; and the sum
+# of its u_j, since it was last dense. In float32 the count stops at 2^24 rows. A row costs O(nonzeros + dense
+# features).
+
 
 #: A deviation below this part of the mean is rounding.
 ROUNDING_PART = 1e-12
@@ -62,7 +201,7 @@ ONE = np.uint64(1)
 
 @formula
 def quick_scale(m: float) -> float:
-    """1/m_j for :func:`giftrl.mixtures.scale_row.scale_quickly`, or 0 if it is of no use there."""
+    """1/m_j for :func:`giftrl.mixtures.feature_state.scale_quickly`, or 0 if it is of no use there."""
     return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
 
 
@@ -70,10 +209,7 @@ def quick_scale(m: float) -> float:
 def quick_growth(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: Any
 ) -> tuple[Any, Any]:
-    """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
-
-    Nothing of the record is read, which would be waited for: it is only written to.
-    """
+    """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other."""
     real, m, count = x.dtype.type, abs(v), x[j, columns.count] + x.dtype.type(1.0)
     if not (SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == pieces.constant)):
         return real(0.0), real(1.0)
@@ -92,10 +228,7 @@ def quick_growth(
 def move_value(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, target: float, before: bool
 ) -> tuple[float, float, float]:
-    """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
-
-    ``before`` says that the feature was dense before this row.
-    """
+    """u, growth and drift of an entry whose mu_j becomes ``target``; ``before``: it was dense before this row."""
     record, real = features.record, x.dtype.type
     m, mu, dense = record[j, SCALE], record[j, CENTRE], record[j, DENSE_PLACE] > 0.0
     away, growth, drift = abs(v), 1.0, 0.0
@@ -153,10 +286,7 @@ def scale_value(
 def scale_missing(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, place: Any, per_row: float
 ) -> tuple[float, float, float]:
-    """u, growth and drift of the dense feature at this place of the list, which a row lacks.
-
-    If it is dense no longer, the last one of the list takes its place.
-    """
+    """u, growth and drift of the dense feature at this place of the list, which a row lacks."""
     record, dense, stamps, t = features.record, features.dense, features.stamps, features.counts[ROWS]
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
@@ -200,21 +330,6 @@ def entries(width: int, dtype: Any) -> Entries:
     )  # fmt: skip
 
 
-@formula
-def begin_row(features: FeatureState, pieces: Pieces) -> float:
-    """Count a row; return the number of rows that must have a feature for it to be dense, infinity if none can be."""
-    features.counts[ROWS] += 1.0
-    # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
-    return 0.5 * features.counts[ROWS] + 0.5 if pieces.constant >= 0 else np.inf
-
-
-@formula
-def end_row(features: FeatureState, n: Any, squares: float) -> None:
-    """Account for a row with n entries of its own, whose norm2(u)^2 is ``squares``."""
-    features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
-    features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
-
-
 def round_compiled(x: Any, v: Any) -> Any:
     """:func:`rounded` in compiled loops, which do not warn."""
     return x.dtype.type(v)
@@ -231,10 +346,7 @@ def rounded(x: Any, v: Any) -> Any:
 def scale_quickly(
     columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
 ) -> tuple[Any, Any, Any]:
-    """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
-
-    Return how many of each there are, and the sum of u^2.
-    """
+    """Fill in the entries of row i that neither move nor are dense, list the others, count both, and sum u^2."""
     real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
     zero, one, within, most, squares = real(0.0), real(1.0), real(SCALE_TOLERANCE), real(many), real(0.0)
     for k in range(begin(rows, i), end(rows, i)):
@@ -265,11 +377,12 @@ def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, fl
 def scale_row(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries
 ) -> Any:
-    """Update the features by row i, and fill in its entries; return how many there are.
-
-    Those that move come last. The loop over the others is short, so that what it needs is in registers.
-    """
-    many, per_row = begin_row(features, pieces), 1.0 / features.counts[ROWS]
+    """Update the features by row i, and fill in its entries; return how many there are."""
+    counts = features.counts
+    counts[ROWS] += 1.0
+    # A feature is dense if so many rows have it. With the extra half, one of the first row is dense, and one that is
+    # new in the second row is not.
+    many, per_row = 0.5 * counts[ROWS] + 0.5 if pieces.constant >= 0 else np.inf, 1.0 / counts[ROWS]
     n, others, squares = scale_quickly(columns, x, pieces, rows, i, many, row)
     row.many[1] = np.uint64(0)
     for listed in range(others):
@@ -290,7 +403,8 @@ def scale_row(
         if features.dense[place] == j:
             place += ONE
     row.many[0] = others
-    end_row(features, own, np.float64(squares))
+    counts[WIDEST] = max(counts[WIDEST], np.float64(own))
+    counts[NORM] += (np.float64(squares) - counts[NORM]) / counts[ROWS]
     return n
 
 
@@ -303,10 +417,7 @@ def value_again(record: Any, j: int, v: float) -> float:
 
 @formula
 def scale_row_again(features: FeatureState, rows: Any, i: int, stamp: float, row: Entries) -> Any:
-    """Fill in the entries of a row of a later pass, without updating anything; return how many there are.
-
-    ``stamp`` tells this row from every other; the stamp of a new row is positive.
-    """
+    """Fill in the entries of a row of a later pass, without updating anything; return how many there are."""
     record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):
