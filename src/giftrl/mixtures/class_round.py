@@ -122,8 +122,7 @@ def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
         store(parts.buffers.steps, k, 0, along)
         c = c + wide(along) * u
         experts.add_products(grid, columns, x, j, u, products)
-        for m in range(np.uint64(len(coin))):
-            own[m] = experts.bet(x, j, columns.coin + m, np.uint64(len(coin)), 1.0 / norm)
+        experts.bet_all(x, j, columns.coin, 1.0 / norm, own)
         for m in range(len(coin)):
             coin[m] += u * own[m]
     store(parts.buffers.lengths, 0, 0, c)
@@ -163,7 +162,7 @@ def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: f
     """Update the grid and the coin from their slopes, and from curvature and slope at the combined scores."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     slopes, turned, n = parts.buffers.slopes, parts.buffers.turned, lanes(grid)
-    coin, classes, real = slopes[n], np.uint64(len(turned)), x.dtype.type
+    coin, classes = slopes[n], np.uint64(len(turned))
     for m in range(len(coin)):
         coin[m] = clamp(coin[m], -1.0, 1.0)
         for r in range(n):
@@ -179,10 +178,8 @@ def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: f
                 experts.move(grid, x, j, at, load(grid, turned, m, 0), along)
         experts.remember(columns, x, j, u, bend, steep)
         for m in range(0 if parts.pieces.again else classes):
-            z, at = coin[m] * u, columns.coin + m
-            x[j, at] -= real(z)
-            x[j, at + classes] += abs(real(z))
-            experts.win(x, j, at, classes, real(-z * parts.buffers.bets[k, m] * norm))
+            z = coin[m] * u
+            experts.settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)
 
 
 @formula(fast=True)

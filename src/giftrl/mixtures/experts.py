@@ -210,6 +210,23 @@ def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
 
 
 @formula(fast=True)
+def bet_all(x: Any, j: int, at: Any, unit: float, out: Any) -> None:
+    """:func:`bet` for each of K scores."""
+    scores = np.uint64(len(out))
+    for m in range(scores):
+        out[m] = bet(x, j, at + m, scores, unit)
+
+
+@formula(fast=True)
+def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> None:
+    """Add the slope z of the coordinate, and what its bet has won in units of Y/N."""
+    real = x.dtype.type
+    x[j, at] -= real(z)
+    x[j, at + scores] += abs(real(z))
+    win(x, j, at, scores, real(won))
+
+
+@formula(fast=True)
 def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
     """Add what a bet has won to W_j."""
     real, wealth = x.dtype.type, at + scores + scores
