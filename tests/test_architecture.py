@@ -51,6 +51,9 @@ GONE = {
     "attributes of giftrl.training.LinearModel": {"whole"},
     "attributes of giftrl.training.Trainer": {"passes_done"},
     "parameters of giftrl.samples.Sample": {"certain"},
+    # Theta beyond the stored theta, after a merge: learners with a fixed beta are not merged.
+    "attributes of giftrl.kernels.LinearLearner": {"ahead"},
+    "attributes of giftrl.kernels.MulticlassLearner": {"ahead"},
 }
 
 
