@@ -13,7 +13,7 @@ from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
 from giftrl.ops.loss_scale import kinked
 from giftrl.streams.names.features import Dictionary
 from giftrl.training import Settings
-from giftrl.training.certification import Rereading
+from giftrl.training.certification import LabelledRows
 from tests.best_losses import EVERY, make
 
 pytestmark = pytest.mark.plain
@@ -119,7 +119,7 @@ def test_rows_without_features():
 def test_data_that_changes_is_refused(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n-1 2:1\n")
-    rows = Rereading([path], Settings(), Dictionary(), most=0)
+    rows = LabelledRows([path], Settings(), Dictionary(), most=0)
     rows.survey()
     assert rows.again and rows.sample.share < 1.0
     for changed in ("1 1:1\n", "1 1:1\n-1 3:1\n", "1 1:1\n-1 2:1\n1 1:1\n"):

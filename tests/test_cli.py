@@ -141,20 +141,8 @@ def test_dictionary_grows_and_passes_repeat(rows, tmp_path):
 
 
 def test_parameters_go_to_their_member(rows):
-    settings = [
-        "--loss",
-        "quantile",
-        "--set",
-        "tau=0.9",
-        "--update",
-        "truncated",
-        "--no-lookahead",
-        "--schedule",
-        "sqrt",
-        "--beta",
-        "2",
-    ]
-    found = json.loads(giftrl("train", rows, *settings, "--json").stdout)["settings"]
+    parts = "--loss", "quantile", "--set", "tau=0.9", "--update", "truncated", "--no-lookahead", "--schedule", "sqrt"
+    found = json.loads(giftrl("train", rows, *parts, "--beta", "2", "--json").stdout)["settings"]
     assert found["parameters"] == {"tau": 0.9} and found["lookahead"] is False
 
 

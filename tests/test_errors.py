@@ -15,12 +15,7 @@ BAD_ROUNDS = {
     "a NaN feature": (("hinge", [1.0, math.nan], 1.0), {}, "s", r"must be finite; remove NaN"),
     "an infinite feature": (("hinge", [1.0, math.inf], 1.0), {}, "s", "must be finite"),
     "a text feature": (("hinge", ["a", "b"], 1.0), {}, "s", "must be an array of numbers; encode text"),
-    "a label of another loss": (
-        ("logistic", [1.0, 2.0], 0.0),
-        {},
-        "y",
-        r"y=0.0: must be a label of Logistic: -1 or \+1",
-    ),
+    "a label of another loss": (("logistic", [1.0, 2.0], 0.0), {}, "y", r"must be a label of Logistic: -1 or \+1"),
     "a negative count": (("poisson", [1.0, 2.0], -1.0), {}, "y", "not negative"),
     "a NaN label": (("squared", [1.0, 2.0], math.nan), {}, "y", "must be a label of Squared: a finite number"),
     "an infinite label": (("absolute", [1.0, 2.0], math.inf), {}, "y", "y=inf"),

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 WatchReading = Callable[[float | None], None]
 
 
-class Rereading:
+class LabelledRows:
     """Labelled rows of a stream as blocks, with a number for each feature that occurs.
 
     :meth:`survey` reads all rows once; :meth:`blocks` reads them again.
@@ -146,7 +146,7 @@ def _changed(source: str) -> BadSource:
 
 
 def certify(
-    data: Rereading, weights: Array, *, scale: float = 1.0, gap: float = 0.0, time_limit: float = 60.0,
+    data: LabelledRows, weights: Array, *, scale: float = 1.0, gap: float = 0.0, time_limit: float = 60.0,
     watch: Watch | None = None,
 ) -> BestLoss:  # fmt: skip
     """The loss of a model, and a lower bound for every linear model up to its size, on the same examples.
@@ -168,7 +168,7 @@ def certify(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "a.svm")
     ...     _ = path.write_text("1 1:1\\n2 1:1\\n4 1:1\\n")
-    ...     rows = Rereading([path], Settings(loss="absolute", constant=False), Dictionary())
+    ...     rows = LabelledRows([path], Settings(loss="absolute", constant=False), Dictionary())
     ...     rows.survey()
     ...     best = certify(rows, np.array([0.0, 2.5]))
     >>> print(in_words(best))
@@ -198,19 +198,19 @@ def certify(
     return by_passes(empty, data.blocks, u, scale=scale, time_limit=limit, gap=gap, sample=sample, watch=watch)
 
 
-def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -> tuple[Rereading, Array]:
+def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -> tuple[LabelledRows, Array]:
     """The rows of sources as a model in a file reads them, after their survey, and the model's weights.
 
     Features that the model does not know have the weight 0, and count for the models that it is compared with.
-    ``reading`` has other arguments of :class:`Rereading`.
+    ``reading`` has other arguments of :class:`LabelledRows`.
     """
     model, _ = LinearModel.load(path)
-    rows = Rereading(sources, model.settings, model.features, schema=model.schema, **reading)
+    rows = LabelledRows(sources, model.settings, model.features, schema=model.schema, **reading)
     rows.survey()
     return rows, np.asarray(model.freeze().weights, dtype=float)
 
 
-def values_of(rows: Rereading, best: BestLoss) -> dict[str, Any]:
+def values_of(rows: LabelledRows, best: BestLoss) -> dict[str, Any]:
     """The result as plain values for JSON; the losses are averages."""
     return {
         "loss": rows.settings.loss, "average_loss": best.average_loss, "lower_bound": best.average,

@@ -27,7 +27,7 @@ from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Kind
 from giftrl.streams.names.features import SEPARATOR, Dictionary
 from giftrl.streams.names.tables import Sections, add_bytes, end_name
-from giftrl.training.certification import Rereading
+from giftrl.training.certification import LabelledRows
 from giftrl.training.settings import LabelValues, Settings, look, needs_labels
 
 Array = NDArray[np.float64]
@@ -336,11 +336,11 @@ def rows_for_weights(
     path: str | os.PathLike[str], sources: Any, *, loss: str | None, labels: LabelValues | None,
     parameters: Mapping[str, float], constant: bool, interactions: tuple[tuple[str, ...], ...], first: int | None,
     **reading: Any,
-) -> tuple[Rereading, Array, list[str]]:  # fmt: skip
+) -> tuple[LabelledRows, Array, list[str]]:  # fmt: skip
     """Survey the rows of sources and match the weights of a file with them.
 
     Returns the rows, the weight of each coordinate, and notes about what did not match. The file may have the labels of
-    the classes. ``first`` is as for :func:`match`; ``reading`` has other arguments of :class:`Rereading`.
+    the classes. ``first`` is as for :func:`match`; ``reading`` has other arguments of :class:`LabelledRows`.
     """
     given = read_weights(path)
     if loss is None:
@@ -361,12 +361,12 @@ def rows_for_weights(
     remedy = f"use --loss {' or '.join(MULTICLASS)}" if scores > 1 and not many else "give weights for each class"
     require(scores == settings.classes, "weights", given.path, rule, remedy)
     features = Dictionary() if given.hash_bits is None else VwNames()
-    rows = Rereading(sources, settings, features, opened=opened, **reading)
+    rows = LabelledRows(sources, settings, features, opened=opened, **reading)
     rows.survey()
     return rows, *match(given, rows, first)
 
 
-def match(given: ExternalWeights, data: Rereading, first: int | None = None) -> tuple[Array, list[str]]:
+def match(given: ExternalWeights, data: LabelledRows, first: int | None = None) -> tuple[Array, list[str]]:
     """Return the weight of each coordinate, a column for each score, and notes about what did not match.
 
     Args:
@@ -412,7 +412,7 @@ def match(given: ExternalWeights, data: Rereading, first: int | None = None) -> 
 
 
 def _slots(
-    products: bool, data: Rereading, names: list[str], places: Sequence[str], values: Array
+    products: bool, data: LabelledRows, names: list[str], places: Sequence[str], values: Array
 ) -> NDArray[np.int64]:
     """The coordinate of each name; -1 if no row has it."""
     features, settings = data.features, data.settings
@@ -443,7 +443,7 @@ def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[st
     return [str(int(name) + 1) if WHOLE_NUMBER.fullmatch(name) else name for name in names]
 
 
-def _names_in_order(given: ExternalWeights, data: Rereading, known: list[str], first: int | None) -> list[str]:
+def _names_in_order(given: ExternalWeights, data: LabelledRows, known: list[str], first: int | None) -> list[str]:
     """The names of the features of an array."""
     count, schema = len(given.values), data.schema
     if schema is not None:
