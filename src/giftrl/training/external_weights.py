@@ -151,31 +151,29 @@ def _from_numpy(path: str, content: bytes) -> ExternalWeights:
 
     def numbers(name: str) -> Array:
         array = arrays[name]
-        if array.dtype.kind not in "biuf":
-            raise InvalidInput("weights", path, f"has {name} of type {array.dtype}, which is no number", remedy)
-        if not np.isfinite(array).all():
-            raise InvalidInput("weights", path, f"has {name} that is not finite", "give the weights of a sound model")
+        of_type = f"has {name} of type {array.dtype}, which is no number"
+        require(array.dtype.kind in "biuf", "weights", path, of_type, remedy)
+        finite = bool(np.isfinite(array).all())
+        require(finite, "weights", path, f"has {name} that is not finite", "give the weights of a sound model")
         return np.asarray(array, dtype=np.float64)
 
-    if "coef" not in arrays:
-        raise InvalidInput("weights", path, f"holds {', '.join(arrays) or 'nothing'} and no coef", remedy)
+    require("coef" in arrays, "weights", path, f"holds {', '.join(arrays) or 'nothing'} and no coef", remedy)
     coef = np.atleast_2d(numbers("coef"))
-    if coef.ndim > 2 or not coef.size:
-        raise InvalidInput("weights", path, f"has coef of shape {coef.shape}", remedy)
+    require(coef.ndim == 2 and coef.size > 0, "weights", path, f"has coef of shape {coef.shape}", remedy)
     intercept = classes = None
     if "intercept" in arrays:
         intercept = numbers("intercept").reshape(-1)
         intercept = np.repeat(intercept, len(coef)) if len(intercept) == 1 else intercept
-        if len(intercept) != len(coef):
-            raise InvalidInput("weights", path, f"has {len(intercept)} intercepts for {len(coef)} scores", remedy)
+        rule = f"has {len(intercept)} intercepts for {len(coef)} scores"
+        require(len(intercept) == len(coef), "weights", path, rule, remedy)
     if "classes" in arrays and arrays["classes"].dtype.kind in "biufU":
         labels = arrays["classes"].reshape(-1)
         classes = tuple(map(str if labels.dtype.kind == "U" else float, labels.tolist()))
     if "feature_names_in" not in arrays:
         return ExternalWeights(path, coef.T.copy(), intercept=intercept, classes=classes)
     names = [str(name) for name in arrays["feature_names_in"].reshape(-1)]
-    if len(names) != coef.shape[1]:
-        raise InvalidInput("weights", path, f"has {len(names)} names for {coef.shape[1]} weights", remedy)
+    rule = f"has {len(names)} names for {coef.shape[1]} weights"
+    require(len(names) == coef.shape[1], "weights", path, rule, remedy)
     entries = zip([path] * len(names), names, coef.T.tolist(), strict=True)
     return _checked(path, entries, intercept=intercept, classes=classes)
 
