@@ -100,15 +100,15 @@ class ModelStore:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything written inside to the disk, or nothing if anything fails; a failing disk is an answer."""
-        with disk_errors():
-            try:
-                self._run("BEGIN IMMEDIATE")
-                yield
-                self._run("COMMIT")
-            except BaseException:
-                if self._open.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        self._run("ROLLBACK")
+        try:
+            self._run("BEGIN IMMEDIATE")
+            yield
+            self._run("COMMIT")
+        except BaseException:
+            if self._open.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._run("ROLLBACK")
+            with disk_errors():
                 raise
 
     def _number(self, query: str, *given: object) -> int:

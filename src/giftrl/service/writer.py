@@ -254,21 +254,26 @@ class Writer(threading.Thread):
 
     def _carry_out(self, jobs: list[Job]) -> list[Any]:
         """Carry out jobs in order, without a commit; a refusal is an answer."""
+        if len(jobs) == 1:
+            return [self._one(jobs[0])]
         answers: list[Any] = []
         for kind, group in groupby(jobs, lambda job: job.kind):
             some = list(group)
-            if kind == LEARN and len(some) > 1 and not self.model.is_provisional:
+            if kind == LEARN and not self.model.is_provisional:
                 with contextlib.suppress(Refused):  # one job is refused below
-                    answers += self._learn(some)
+                    answers += self._learn_together(some)
                     continue
             answers += map(self._one, some)
         return answers
 
     def _one(self, job: Job) -> Any:
         """Carry out one job."""
-        others = {LABEL: self._label, REMEMBER: self._remember, NOTE: self._note, SAVE: self._save}
         try:
-            return self._learn([job])[0] if job.kind == LEARN else self._known(job) or others[job.kind](job)
+            known = self._known(job)
+            if known is None and job.kind == LEARN:
+                return self._encoded(job, self._learn([job], [job.body])[0])
+            others = {LABEL: self._label, REMEMBER: self._remember, NOTE: self._note, SAVE: self._save}
+            return known or others[job.kind](job)
         except Refused as refusal:
             self.stats.reject(refusal.more.get("rows", []))
             return refusal
@@ -280,25 +285,26 @@ class Writer(threading.Thread):
             raise Refused(422, "this Idempotency-Key was used for another request", "use a new key for each request")
         return None if earlier is None else earlier.answer
 
-    def _learn(self, jobs: list[Job]) -> list[bytes]:
-        """Learn from requests; all of them are refused if one cannot be used."""
+    def _learn_together(self, jobs: list[Job]) -> list[bytes]:
+        """Learn from several requests at once; all of them are refused if one cannot be used."""
         known = [self._known(job) for job in jobs]
         new = [job for job, answer in zip(jobs, known, strict=True) if answer is None]
         keys = [job.key for job in new if job.key is not None]
         if len(set(keys)) < len(keys):
             raise Refused(409, "a key is there twice", "look at one request after the other")
-        learned = iter(self._learn_bodies([job.body for job in new]) if new else ())
-        for job in new:
-            self._note(job)
+        learned = iter(self._learn(new, [job.body for job in new]) if new else ())
         return [answer or self._encoded(job, next(learned)) for job, answer in zip(jobs, known, strict=True)]
 
-    def _learn_bodies(self, bodies: list[Body]) -> list[Answer]:
-        """Learn from bodies, and write them to the log."""
+    def _learn(self, jobs: list[Job], bodies: list[Body]) -> list[Answer]:
+        """Learn from the bodies of jobs, and write them to the log with the facts of the jobs."""
         answers = self.model.learn(bodies)
         for body in bodies:
             self._last += 1
             self.store.add(self._last, body)
             self._log_bytes += len(body.data)
+        for job in jobs:
+            if job.facts:
+                self._note(job)
         self.stats.learned(answers)
         return answers
 
@@ -317,7 +323,7 @@ class Writer(threading.Thread):
         rows = {name: self.store.remembered(name, self.clock.now()) for name in labels}
         require_unlabelled(rows)
         lines = [orjson.dumps(orjson.loads(rows[name] or b"") | {"label": labels[name]}) + b"\n" for name in labels]
-        (answer,) = self._learn_bodies([Body("json", b"".join(lines))])
+        (answer,) = self._learn([job], [Body("json", b"".join(lines))])
         for name in rows:
             self.store.set_labelled(name)
         self._remembered -= len(rows)
