@@ -3,8 +3,10 @@
 import contextlib
 import json
 import re
+import sqlite3
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -31,6 +33,19 @@ def serving(path, clock=None, tokens=None, warm_up=None, **limits):
         with httpx.Client(base_url=address, timeout=60.0) as client:
             client.get("/healthz").raise_for_status()
             yield client, folder
+
+
+def break_store(writer, statement):
+    """Have a statement of a model's store fail; returns what mends it."""
+    run = writer.store._run
+
+    def failing(given, *more):
+        if given.startswith(statement):
+            raise sqlite3.OperationalError("disk I/O error")
+        return run(given, *more)
+
+    writer.store._run = failing
+    return lambda: setattr(writer.store, "_run", run)
 
 
 @contextlib.contextmanager
@@ -91,10 +106,16 @@ def quick_settings(**more):
     return Settings(loss="logistic", label_values=(0.0, 1.0), beta=1.0, bits=6, **more)
 
 
-def arrow(columns):
+def at_once(call, given):
+    """The results of a function for several arguments, each in a thread of its own."""
+    with ThreadPoolExecutor(len(given)) as pool:
+        return list(pool.map(call, given))
+
+
+def arrow(columns, **options):
     """A table as an Arrow stream; columns by name, or rows."""
     table, sink = (pa.Table.from_pylist if isinstance(columns, list) else pa.table)(columns), pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 

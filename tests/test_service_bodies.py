@@ -53,28 +53,18 @@ def test_a_table_that_json_cannot_say_is_refused_in_words(tmp_path):
 
 
 def test_an_arrow_stream_is_read_as_train_reads_it_and_a_bomb_is_not(tmp_path):
-    import pyarrow as pa
-
-    def stream(table, **options):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
-            writer.write_table(table)
-        return sink.getvalue().to_pybytes()
-
+    table = arrow({"label": [1.0, 0.0], "a": [1.0, 2.0]})
     with background(tmp_path) as address, httpx.Client(base_url=address, timeout=60) as client:
         client.put("/models/m", json=QUICK)
-        table = pa.table({"label": [1.0, 0.0], "a": [1.0, 2.0]})
-        kind = {"Content-Type": "application/vnd.apache.arrow.stream"}
-        assert client.post("/models/m/learn", content=stream(table), headers=kind).json()["examples"] == 2
-        assert len(client.post("/models/m/predict", content=stream(table)).json()["predictions"]) == 2
-        packed = stream(pa.table({"label": [1.0] * 10_000}), compression="zstd")
-        assert client.post("/models/m/learn", content=packed, headers=kind).status_code == 415
-        endless = stream(pa.table({"label": pa.nulls(10**9)}))
-        assert client.post("/models/m/learn", content=endless, headers=kind).status_code == 413
-        for size in range(0, len(packed), 97):
-            assert client.post("/models/m/learn", content=stream(table)[:size], headers=kind).status_code in (
-                200, 400, 415, 422,
-            )  # fmt: skip
+        assert client.post("/models/m/learn", content=table, headers=ARROW).json()["examples"] == 2
+        assert len(client.post("/models/m/predict", content=table).json()["predictions"]) == 2
+        packed = arrow({"label": [1.0] * 10_000}, compression="zstd")
+        assert client.post("/models/m/learn", content=packed, headers=ARROW).status_code == 415
+        endless = arrow({"label": pa.nulls(10**9)})
+        assert client.post("/models/m/learn", content=endless, headers=ARROW).status_code == 413
+        for size in range(0, len(table), 97):
+            status = client.post("/models/m/learn", content=table[:size], headers=ARROW).status_code
+            assert status in (200, 400, 415, 422)
 
 
 @pytest.mark.parametrize("rows", ["3", "null", '{"a": 1}', '"a"'])

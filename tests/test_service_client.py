@@ -1,10 +1,9 @@
 """The client in Python: retries are safe, refusals are exceptions."""
 
-import contextlib
 import http.server
-import socket
 import threading
 
+import httpx
 import pytest
 
 import giftrl
@@ -15,49 +14,23 @@ from tests.serving import QUICK
 pytestmark = pytest.mark.plain
 
 
-@contextlib.contextmanager
-def losing_answers(address, every):
-    """A proxy that passes requests on and closes the connection instead of answering, all but each nth time."""
-    host, port = address.removeprefix("http://").split(":")
-    listener = socket.create_server(("127.0.0.1", 0))
-    count = [0]
+class Losing(httpx.HTTPTransport):
+    """A connection that loses two of three answers."""
 
-    def run():
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            with client, socket.create_connection((host, int(port))) as service:
-                client.settimeout(20)
-                head = b""
-                while b"\r\n\r\n" not in head:
-                    head += client.recv(65536)
-                length = int(next((line.split(b":")[1] for line in head.lower().split(b"\r\n")
-                                   if line.startswith(b"content-length")), b"0"))  # fmt: skip
-                while len(head.split(b"\r\n\r\n", 1)[1]) < length:
-                    head += client.recv(65536)
-                service.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
-                answer = b""
-                while piece := service.recv(65536):
-                    answer += piece
-                count[0] += 1
-                if count[0] % every == 0:
-                    client.sendall(answer)
+    count = 0
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(30)
+    def handle_request(self, request):
+        answer = super().handle_request(request)
+        answer.read()
+        self.count += 1
+        if self.count % 3:
+            raise httpx.ReadError("lost")
+        return answer
 
 
 def test_answers_that_are_lost_on_the_way_do_not_make_rows_be_learnt_twice(tmp_path):
-    with background(tmp_path) as address, losing_answers(address, 3) as bad, giftrl.Client(bad) as client:
-        client._http.headers["Connection"] = "close"
+    with background(tmp_path) as address, giftrl.Client(address) as client:
+        client._http = httpx.Client(base_url=address, transport=Losing())
         client.create("m", **QUICK)
         for k in range(6):
             assert len(client.learn("m", {"label": k % 2, "a": k})) == 1
@@ -87,8 +60,6 @@ def test_what_a_service_can_do_a_client_can_ask(tmp_path):
 
 
 def test_nobody_there_is_an_error_after_the_retries():
-    import httpx
-
     with giftrl.Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(httpx.ConnectError):
         client.models()
 

@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from tests.serving import QUICK, process, quick_settings, rows, trained
+from tests.serving import QUICK, at_once, process, quick_settings, rows, trained
 
 CLIENTS = 4
 
@@ -109,18 +109,9 @@ def test_ending_in_order_answers_what_waits(tmp_path):
         with httpx.Client(base_url=address, timeout=60.0) as client:
             client.put("/models/m", json=QUICK).raise_for_status()
             client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
-            statuses = []
-
-            def send():
-                statuses.append(client.post("/models/m/learn", content=b"".join(rows(200))).status_code)
-
-            threads = [threading.Thread(target=send) for _ in range(6)]
-            for each in threads:
-                each.start()
-            time.sleep(0.3)
-            running.send_signal(signal.SIGTERM)
-            for each in threads:
-                each.join()
+            threading.Timer(0.3, running.send_signal, [signal.SIGTERM]).start()
+            data = b"".join(rows(200))
+            statuses = at_once(lambda _: client.post("/models/m/learn", content=data).status_code, range(6))
         said = running.stderr.read()
         running.wait(30)
     assert statuses == [200] * 6 and "ended" in said

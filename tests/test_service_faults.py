@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 
@@ -10,30 +9,9 @@ import httpx
 import pytest
 
 from giftrl.service import store
-from tests.serving import QUICK, process, quick_settings, rows, serving, trained
+from tests.serving import QUICK, break_store, process, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
-
-
-class Failing:
-    """A connection to SQLite of which a statement fails."""
-
-    def __init__(self, connection, when):
-        self._connection, self._when = connection, when
-
-    def __getattr__(self, name):
-        return getattr(self._connection, name)
-
-    def execute(self, statement, *arguments):
-        self._when(statement)
-        return self._connection.execute(statement, *arguments)
-
-
-def break_store(writer, when):
-    """Have statements of a model's store fail where ``when`` raises."""
-    kept = writer.store._run
-    writer.store._run = Failing(writer.store._open, when).execute
-    return lambda: setattr(writer.store, "_run", kept)
 
 
 @pytest.mark.parametrize("statement", ["BEGIN", "INSERT INTO entries", "INSERT INTO answers", "COMMIT"])
@@ -43,13 +21,7 @@ def test_a_disk_that_fails_is_503_and_the_model_stays_readable(statement, tmp_pa
         client.put("/models/m", json=QUICK)
         for line in lines[:20]:
             client.post("/models/m/learn", content=line).raise_for_status()
-        writer = folder.get("m")
-
-        def when(given):
-            if given.startswith(statement):
-                raise sqlite3.OperationalError("disk I/O error")
-
-        mend = break_store(writer, when)
+        mend = break_store(folder.get("m"), statement)
         for k, line in enumerate(lines[20:30]):
             said = client.post("/models/m/learn", content=line, headers={"Idempotency-Key": f"k{k}"})
             assert said.status_code == 503 and said.headers["retry-after"] == "5"

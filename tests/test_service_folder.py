@@ -60,17 +60,6 @@ def test_what_cannot_be_opened_is_closed(tmp_path, monkeypatch, broken):
             each.execute("SELECT 1")
 
 
-def test_a_model_file_that_is_broken_is_in_the_log(tmp_path, caplog):
-    with serving(tmp_path / "models", log=100) as (client, _):
-        client.put("/models/m", json=QUICK)
-        for line in rows(5):
-            client.post("/models/m/learn", content=line).raise_for_status()
-    (tmp_path / "models" / "m" / "model.giftrl").write_bytes(b"no model")
-    with serving(tmp_path / "models") as (client, _), caplog.at_level(logging.ERROR, "giftrl.service"):
-        assert client.get("/models/m").status_code == 503
-    assert "ModelFileError" in caplog.text
-
-
 def test_a_follower_goes_on_once_its_model_can_be_opened(tmp_path):
     junk(tmp_path / "models" / "m" / "log.db")
     (tmp_path / "rows.json").write_bytes(b"".join(rows(20)))

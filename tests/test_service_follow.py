@@ -6,7 +6,6 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import pytest
@@ -290,27 +289,6 @@ def test_a_follower_that_meets_any_error_says_so_and_goes_on(tmp_path, monkeypat
         finally:
             follower.end()
             follower.join(10)
-
-
-def test_one_file_that_cannot_be_opened_does_not_stop_a_folder(tmp_path, monkeypatch):
-    arriving = tmp_path / "arriving"
-    arriving.mkdir()
-    (arriving / "a.jsonl").write_bytes(b"".join(rows(5)))
-    (arriving / "b.jsonl").write_bytes(b"".join(rows(7)))
-    opens = Path.open
-
-    def refused(path, *args, **options):
-        if path.name == "a.jsonl":
-            raise PermissionError(13, "Permission denied")
-        return opens(path, *args, **options)
-
-    monkeypatch.setattr(Path, "open", refused)
-    with following(tmp_path / "models", arriving, QUICK) as folder:
-        until(lambda: folder.get("m").model.examples == 7)
-        assert folder.followed["m"].errors > 0 and "Permission" in folder.followed["m"].problem
-        monkeypatch.setattr(Path, "open", opens)
-        until(lambda: folder.get("m").model.examples == 12)
-        until(lambda: folder.followed["m"].problem is None)
 
 
 def test_standard_input_that_is_closed_is_refused_or_noted(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from giftrl.service.http import openapi, route_of
 from giftrl.service.request_limits import Tokens
 from giftrl.service.writer import Clock
-from tests.serving import QUICK, quick_settings, rows, serving, trained
+from tests.serving import QUICK, at_once, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
 #: The options of every request, by its method and path.
@@ -45,17 +45,6 @@ def test_from_nothing_to_a_prediction(tmp_path):
         assert client.get("/models").json() == {"models": []}
 
 
-def test_the_file_is_that_of_train_and_survives_a_restart(tmp_path):
-    lines = rows(50)
-    with serving(tmp_path / "models") as (client, _):
-        client.put("/models/m", json=QUICK)
-        for line in lines:
-            client.post("/models/m/learn", content=line).raise_for_status()
-        before = client.get("/models/m/file").content
-    with serving(tmp_path / "models") as (client, _):
-        assert client.get("/models/m/file").content == before == trained(tmp_path, lines, quick_settings())
-
-
 def test_many_clients_at_once_and_one_order(tmp_path):
     """The rows in the order of the numbers that their answers have give the model, whoever sent them."""
     lines = rows(120)
@@ -66,11 +55,7 @@ def test_many_clients_at_once_and_one_order(tmp_path):
         def send(some):
             answered.extend((client.post("/models/m/learn", content=line).json()["examples"], line) for line in some)
 
-        threads = [threading.Thread(target=send, args=(lines[k::8],)) for k in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once(send, [lines[k::8] for k in range(8)])
         file, commits = client.get("/models/m/file").content, folder.get("m").stats.commits
     ordered = sorted(answered)
     assert [number for number, _ in ordered] == list(range(1, 121))
@@ -96,16 +81,8 @@ def test_a_key_gets_the_same_answer_and_is_learnt_once(tmp_path):
 def test_the_same_key_at_the_same_time_is_learnt_once(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK)
-        said = []
-
-        def send():
-            said.append(client.post("/models/m/learn", content=rows(1)[0], headers={"Idempotency-Key": "k"}).content)
-
-        threads = [threading.Thread(target=send) for _ in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        key = {"Idempotency-Key": "k"}
+        said = at_once(lambda line: client.post("/models/m/learn", content=line, headers=key).content, 8 * rows(1))
         assert len(set(said)) == 1
         assert client.get("/models/m").json()["examples"] == 1
 
@@ -232,16 +209,6 @@ def test_the_events_of_a_model_end_when_it_is_deleted(tmp_path):
             assert [line for line in lines if line][-2:] == ["event: deleted", "data: {}"]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"constant": "x"}, {"constant": 1}, {"constant": None}, {"dictionary": "no"}, {"interactions": {}},
-              {"ngrams": {}}, {"weight": []}, {"dtype": None}],
-)  # fmt: skip
-def test_settings_of_the_wrong_type_are_refused(wrong, tmp_path):
-    with serving(tmp_path / "models") as (client, _):
-        said = client.put("/models/m", json={"loss": "squared"} | wrong)
-        assert said.status_code == 422 and next(iter(wrong)) in said.json()["error"]["problem"]
-
-
 def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK).raise_for_status()
@@ -265,11 +232,3 @@ def test_options_that_are_known_are_taken_by_every_request(tmp_path):
                 where = f"{path.replace('{name}', 'm')}?{name}={given.get(name, '1')}"
                 said = client.request(method, where, content=b'{"label": 1, "a": 2}')
                 assert said.status_code == 200, (method, where, said.text)
-
-
-def test_bits_and_a_dictionary_exclude_each_other(tmp_path):
-    with serving(tmp_path / "models") as (client, _):
-        said = client.put("/models/m", json={"bits": 18, "dictionary": True})
-        assert said.status_code == 422 and "dictionary" in said.json()["error"]["problem"]
-        for number, given in enumerate(({"bits": 18, "dictionary": False}, {"bits": None, "dictionary": True})):
-            client.put(f"/models/m{number}", json=given).raise_for_status()

@@ -18,13 +18,21 @@ def lines(*labels, skip=False):
     return Body("json", "".join(rows).encode(), skip)
 
 
-@pytest.mark.parametrize("given", [{"bits": 18.5}, {"bits": True}, {"interactions": ["a"]}, {"normalize": 3},
-                                   {"ngrams": -3}])  # fmt: skip
+@pytest.mark.parametrize("given", [
+    {"bits": 18.5}, {"bits": True}, {"interactions": ["a"]}, {"normalize": 3}, {"ngrams": -3}, {"constant": "x"},
+    {"constant": 1}, {"constant": None}, {"dictionary": "no"}, {"interactions": {}}, {"ngrams": {}}, {"weight": []},
+    {"dtype": None}, {"dictionary": True, "bits": 18}, {"los": "squared"},
+])  # fmt: skip
 @pytest.mark.parametrize("more", [{}, {"loss": "squared"}])
 def test_settings_that_no_model_can_have_are_refused(given, more):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(Refused, match=next(iter(given))) as refusal:
         RequestedSettings.checked(given | more)
     assert refusal.value.status == 422
+
+
+def test_bits_or_a_dictionary_may_be_asked_for():
+    for given in ({"bits": 18, "dictionary": False}, {"bits": None, "dictionary": True}):
+        assert RequestedSettings.checked(given).given == given
 
 
 def test_a_table_goes_with_rows_of_json_that_wait():

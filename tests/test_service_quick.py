@@ -85,23 +85,6 @@ def test_one_row_is_learnt_as_many_are(tmp_path_factory, kind, found, dictionary
     assert bytes_of(live, path / "a") == bytes_of(twin, path / "b")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dictionary", [False, True])
-def test_rows_of_known_layout_are_learnt_and_scored_as_any_other(kind, dictionary, tmp_path):
-    """Rows of numbers under the same keys, and such rows with something else among them."""
-    values = [(1.5, 2), (-3, 0.25), (0, 1), (True, 2.5), ("x", 1), (None, 1), ([1], 2), (1e3, 1e-3), (2**20, 1)]
-    pairs = [[("a", a), ("b", b)] for a, b in values]
-    pairs += [[("a", 1.0), ("a", 2.0), ("b", 1.0)], [('k"', 1.0), ("b", 2.0)], [("b", 1.0), ("a", 3.0)]]
-    lines = [written(each, label) for label in (1, 0, 1, "0", 7, None) for each in pairs]
-    live, twin = (model(kind, dictionary, rows(40)) for _ in range(2))
-    first = answers(live, lines, lambda live, entry: live.learn([entry])[0])
-    assert first == answers(twin, [line + b"\n" for line in lines], lambda live, entry: live.learn([entry])[0])
-    for line in 2 * [written(each) for each in pairs]:
-        one, two = answers(live, [line, 2 * line], lambda live, entry: live.predict([entry], "scores")[0])
-        assert (one if isinstance(one, str) else 2 * one) == two or isinstance(two, str)
-    assert bytes_of(live, tmp_path / "a") == bytes_of(twin, tmp_path / "b")
-
-
 def test_usual_rows_take_the_short_way(monkeypatch):
     """Rows of numbers, texts and lists whose names have been met once."""
     live = model(KINDS[0] | {"bits": 12}, False, rows(40))

@@ -1,7 +1,6 @@
 """A model that is made again from its log is the one that answered."""
 
 import json
-import sqlite3
 import threading
 
 import pytest
@@ -16,7 +15,7 @@ from giftrl.service.request_limits import Limits
 from giftrl.service.requested_settings import RequestedSettings
 from giftrl.service.store import ModelStore
 from giftrl.service.writer import LEARN, Job, Writer, recover
-from tests.serving import QUICK, quick_settings, rows, serving, trained
+from tests.serving import QUICK, break_store, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
 
@@ -80,17 +79,10 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     writer = folder.get("m")
     for k, label in enumerate(NO_YES_MAYBE):
         writer.submit(Job(LEARN, Body("json", row(label, k)))).answer.result(60)
-    before, run = state(writer.model, tmp_path), writer.store._run
-
-    def failing(statement, *more):
-        if statement == "COMMIT":
-            raise sqlite3.OperationalError("disk I/O error")
-        return run(statement, *more)
-
-    writer.store._run = failing
+    before, mend = state(writer.model, tmp_path), break_store(writer, "COMMIT")
     with pytest.raises(Refused, match="disk"):
         writer.submit(Job(LEARN, Body("json", row("yes", 9)))).answer.result(60)
-    writer.store._run = run
+    mend()
     assert state(writer.model, tmp_path) == before
     folder.close()
     folder = Folder(tmp_path / "f", Limits())

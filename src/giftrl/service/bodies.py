@@ -297,7 +297,7 @@ def in_http(given: Given) -> str:
     """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value."""
     if given.argument == "on_error":
         return f"?on_error={given.value}"
-    name = "labels" if given.argument == "label_values" else given.argument
+    name = {"label_values": "labels", "products": "interactions"}.get(given.argument, given.argument)
     values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
     return name if given.value is ... else f"{name} {','.join(map(str, values))}"
 
