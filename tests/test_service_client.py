@@ -1,8 +1,5 @@
 """The client in Python: retries are safe, refusals are exceptions."""
 
-import http.server
-import threading
-
 import httpx
 import pytest
 
@@ -77,23 +74,11 @@ def test_a_name_of_another_model_is_never_taken_for_this_one(name, tmp_path):
 def test_any_word_about_when_to_retry_is_understood(after):
     asked = []
 
-    class Busy(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(503 if len(asked) == 1 else 200)
-            self.send_header("Retry-After", after)
-            self.send_header("Content-Length", "13")
-            self.end_headers()
-            self.wfile.write(b'{"models":[]}')
+    def busy(request):
+        asked.append(request)
+        return httpx.Response(503 if len(asked) == 1 else 200, headers={"Retry-After": after}, json={"models": []})
 
-        def log_message(self, *_):
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Busy) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        with giftrl.Client(f"http://127.0.0.1:{server.server_port}") as client:
-            assert client.models() == []
-        server.shutdown()
-        thread.join(30)
+    with giftrl.Client() as client:
+        client._http = httpx.Client(base_url="http://127.0.0.1", transport=httpx.MockTransport(busy))
+        assert client.models() == []
     assert len(asked) == 2

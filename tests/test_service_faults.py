@@ -34,29 +34,6 @@ def test_a_disk_that_fails_is_503_and_the_model_stays_readable(statement, tmp_pa
         assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
 
 
-def test_a_full_database_is_503_until_there_is_room(tmp_path):
-    lines = rows(400)
-    with serving(tmp_path / "models") as (client, folder):
-        client.put("/models/m", json=QUICK)
-        client.post("/models/m/learn", content=lines[0]).raise_for_status()
-        writer = folder.get("m")
-        pages = writer.store._run("PRAGMA page_count").fetchone()[0]
-        writer.store._run(f"PRAGMA max_page_count={pages + 3}").fetchall()
-        learnt, refused = 1, 0
-        for line in lines[1:]:
-            status = client.post("/models/m/learn", content=line).status_code
-            assert status in (200, 503)
-            learnt, refused = learnt + (status == 200), refused + (status == 503)
-            if status == 503:
-                assert client.get("/models/m").json()["examples"] == learnt
-                break
-        assert refused == 1
-        writer.store._run("PRAGMA max_page_count=1000000").fetchall()
-        for line in lines[learnt:]:
-            client.post("/models/m/learn", content=line).raise_for_status()
-        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
-
-
 def test_a_model_file_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch):
     from giftrl.training import LinearModel
 

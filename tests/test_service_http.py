@@ -45,24 +45,6 @@ def test_from_nothing_to_a_prediction(tmp_path):
         assert client.get("/models").json() == {"models": []}
 
 
-def test_many_clients_at_once_and_one_order(tmp_path):
-    """The rows in the order of the numbers that their answers have give the model, whoever sent them."""
-    lines = rows(120)
-    answered = []
-    with serving(tmp_path / "models") as (client, folder):
-        client.put("/models/m", json=QUICK)
-
-        def send(some):
-            answered.extend((client.post("/models/m/learn", content=line).json()["examples"], line) for line in some)
-
-        at_once(send, [lines[k::8] for k in range(8)])
-        file, commits = client.get("/models/m/file").content, folder.get("m").stats.commits
-    ordered = sorted(answered)
-    assert [number for number, _ in ordered] == list(range(1, 121))
-    assert file == trained(tmp_path, [line for _, line in ordered], quick_settings())
-    assert commits < 121  # requests that wait together share a commit
-
-
 def test_a_key_gets_the_same_answer_and_is_learnt_once(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK)

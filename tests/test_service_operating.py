@@ -146,7 +146,12 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
         until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/readyz").json() == {"status": "ready"}
     hold, warm_up = threading.Event(), WarmUp()
-    monkeypatch.setattr("giftrl.service.server.compile_loops", lambda given: hold.wait(20))
+
+    def failing(given):
+        hold.wait(20)
+        raise RuntimeError  # which is no reason to wait
+
+    monkeypatch.setattr("giftrl.service.server.compile_loops", failing)
     with serving(tmp_path / "others", warm_up=warm_up) as (client, _):
         warm_up.ask({"loss": "squared"})
         warm_up.start()
@@ -161,17 +166,6 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
 )
 def test_any_settings_can_be_warmed_up(given):
     compile_loops(given)
-
-
-def test_a_model_whose_loops_cannot_be_compiled_is_no_reason_to_wait(monkeypatch):
-    def failing(given):
-        raise RuntimeError
-
-    monkeypatch.setattr("giftrl.service.server.compile_loops", failing)
-    warm_up = WarmUp()
-    warm_up.ask({})
-    warm_up.start()
-    until(lambda: warm_up.ready)
 
 
 def test_a_folder_that_is_copied_while_it_learns_has_what_was_acknowledged(tmp_path):

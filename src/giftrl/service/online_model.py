@@ -196,7 +196,7 @@ class OnlineModel:
     """
 
     def __init__(self, requested: RequestedSettings, linear: LinearModel | None = None) -> None:
-        self.requested = requested
+        self.requested, self._columns = requested, requested.columns
         self.lock = threading.Lock()
         self.linear: LinearModel | None = None  # None until a loss is chosen
         self.compiled_formats: set[str] = set()  # with SINGLE_ROWS: those whose predictions no compiler delays
@@ -237,14 +237,14 @@ class OnlineModel:
         with self.lock:
             self.linear, self._reader, self._singles = linear, reader, None
             self.compiled_formats.clear()
-            self._make_asking(linear)
+            self._make_query_reader(linear)
 
-    def _make_asking(self, linear: LinearModel) -> None:
+    def _make_query_reader(self, linear: LinearModel) -> None:
         """Make the reader of rows to predict for."""
-        self._asking = self.requested.reader(linear, linear.features)
+        self._query_reader = self.requested.reader(linear, linear.features)
         # Before the first labelled rows, the meaning of keys is unknown.
         if self._singles is None and linear.schema is not None and SingleRows.supports(linear):
-            self._singles = SingleRows(linear, self._asking.parser("json"))
+            self._singles = SingleRows(linear, self._query_reader.parser("json"))
             # The predicted label by the sign of the score.
             self._labels = {sign: outputs_of(linear, np.array([float(sign)])) for sign in (-1, 0, 1)}
 
@@ -307,7 +307,7 @@ class OnlineModel:
         if self.requested.labels is not None:
             return self.requested.target
         sources = sources_of([*(self._bodies or ()), body])
-        return choose_target(first_labels(sources, columns=self.requested.columns).labels, self.requested.loss)
+        return choose_target(first_labels(sources, columns=self._columns).labels, self.requested.loss)
 
     def _changes(self, body: Body) -> bool:
         """Return True if this body changes the target."""
@@ -321,9 +321,8 @@ class OnlineModel:
         """Make a new model, and read all bodies and this one for it; an error if it would lose one of their rows."""
         linear = LinearModel(self.requested.settings(self._target(body)))
         reader = self._reader_to_learn(linear)
-        read = read_bodies(
-            reader, self.requested.columns, [*(each._replace(skip=True) for each in self._bodies or ()), body]
-        )
+        bodies = [*(each._replace(skip=True) for each in self._bodies or ()), body]
+        read = read_bodies(reader, self._columns, bodies)
         if sum(len(rows.rejected) for rows in read.ranges[:-1]) != self._rejected:
             words = "these labels contradict rows that were already learned"
             raise Refused(422, words, "create a model with settings, such as labels")
@@ -331,7 +330,7 @@ class OnlineModel:
 
     def _store(self, body: Body, problem: GiftrlError) -> Answer:
         """Store readable rows until a loss can be chosen; refuse them if further rows cannot help."""
-        answer = readable_rows(body, self.requested.columns, accepts=lambda labels: np.ones(len(labels), bool))
+        answer = readable_rows(body, self._columns, accepts=lambda labels: np.ones(len(labels), bool))
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
         if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
@@ -353,7 +352,7 @@ class OnlineModel:
             if len(rows) == len(bodies):
                 return ReadBodies([], [ONE_ROW] * len(rows), rows)
         try:
-            return read_bodies(self._reader, self.requested.columns, bodies)._replace(names=names)
+            return read_bodies(self._reader, self._columns, bodies)._replace(names=names)
         except Refused:  # forget the names of rows that are not learned
             self._reader = self._reader_to_learn(cast("LinearModel", self.linear))
             raise
@@ -381,7 +380,7 @@ class OnlineModel:
                 predictions.append(step[1])
         with self.lock:
             if self._singles is None and model.schema is not None:
-                self._make_asking(model)
+                self._make_query_reader(model)
             if self._singles is not None and read.names:
                 self._singles.add_names(list(read.names))
         scores = np.concatenate(predictions) if predictions else np.empty((0, model.settings.classes))
@@ -396,27 +395,27 @@ class OnlineModel:
         """Predict one of :data:`OUTPUTS` for each row (None while no loss is chosen), or refuse all bodies."""
         model = self.linear
         if model is None:
-            return [readable_rows(body, self.requested.columns) for body in bodies]
+            return [readable_rows(body, self._columns) for body in bodies]
         if output == PROBA and not link_of(model.learner.loss).probable:
             raise Refused(422, f"the {model.settings.loss} loss has no probabilities", "leave out proba")
         with self.lock:
             model = cast("LinearModel", self.linear)
             try:
-                if model.schema is not None and self._asking.schema is None:
-                    self._make_asking(model)
+                if model.schema is not None and self._query_reader.schema is None:
+                    self._make_query_reader(model)
                 single = [self._predict_row(model, body, output) for body in bodies[:1]]
                 if single[0] is not None:
                     single += [self._predict_row(model, body, output) for body in bodies[1:]]
                     if None not in single:
                         self.compiled_formats.add(SINGLE_ROWS)
                         return cast("list[Answer]", single)
-                read = read_bodies(self._asking, self.requested.columns, bodies)
+                read = read_bodies(self._query_reader, self._columns, bodies)
             except Refused:
-                self._make_asking(model)
+                self._make_query_reader(model)
                 raise
             scores = [scores_of(model, batch) for batch, _ in read.batches] or [np.empty((0, model.settings.classes))]
-            if model.schema is None and self._asking.schema is not None:  # unlabelled rows decide nothing
-                self._make_asking(model)
+            if model.schema is None and self._query_reader.schema is not None:  # unlabelled rows decide nothing
+                self._make_query_reader(model)
             examples = model.examples
             self.compiled_formats.update(body.format for body in bodies)
         return read.answers(outputs_of(model, np.concatenate(scores), output), examples)
