@@ -126,14 +126,6 @@ class Request:
         kind = self.headers.get(b"content-type", b"").decode("latin-1")
         return read_body(data, kind, options.get("format"), skip=on_error == "skip", limits=self._limits)
 
-    async def json(self) -> Any:
-        """Read the JSON in the body; an empty body is an empty object."""
-        try:
-            return orjson.loads(await self.body() or b"{}")
-        except orjson.JSONDecodeError as problem:
-            words = f"the body is not JSON ({problem.msg} at byte {problem.pos})"
-            raise Refused(400, words, "send an object") from None
-
     def flag(self, name: str) -> bool:
         """Return an option that is true or false."""
         given = self.options.get(name, "no")
@@ -298,7 +290,7 @@ class Service:
             answer = await future
         finally:
             timer.cancel()
-        writer.stats.took(kind, perf_counter() - begun)
+        writer.stats.durations[kind].append(perf_counter() - begun)
         return answer
 
     def _give_up(self, future: "asyncio.Future[Any]") -> None:
@@ -335,7 +327,11 @@ class Service:
         return orjson.dumps({"models": models})
 
     async def create(self, request: Request) -> HttpReply:
-        given = await request.json()
+        try:
+            given = orjson.loads(await request.body() or b"{}")
+        except orjson.JSONDecodeError as problem:
+            words = f"the body is not JSON ({problem.msg} at byte {problem.pos})"
+            raise Refused(400, words, "send an object") from None
         created = await self._in_thread(self.folder.create, request.name, given)
         if self.warm_up is not None:
             self.warm_up.ask(given)
@@ -373,7 +369,7 @@ class Service:
             return await self._written(request, writer, REMEMBER, body, output=output)
         begun = perf_counter()
         answer = writer.model.predict_soon(body, output) or await self._predicted(writer.model, body, output)
-        writer.stats.took("predict", perf_counter() - begun)
+        writer.stats.durations["predict"].append(perf_counter() - begun)
         return encode(answer)
 
     async def _predicted(self, model: OnlineModel, body: Body, output: str) -> Answer:

@@ -258,7 +258,7 @@ def serve(
 
 
 @contextlib.contextmanager
-def background(path: Path, limits: Limits | None = None, tokens: Tokens | None = None) -> Iterator[str]:
+def background(path: Path, tokens: Tokens | None = None) -> Iterator[str]:
     """Serve a folder in a thread of this process, at any free port; the address.
 
     >>> import tempfile, urllib.request
@@ -266,5 +266,5 @@ def background(path: Path, limits: Limits | None = None, tokens: Tokens | None =
     ...     urllib.request.urlopen(f"{address}/healthz").read()
     b'{"status":"ok"}'
     """
-    with listening("127.0.0.1", 0) as at, running(Folder(path, limits or Limits()), at, tokens):
+    with listening("127.0.0.1", 0) as at, running(Folder(path, Limits()), at, tokens):
         yield f"http://127.0.0.1:{at.getsockname()[1]}"

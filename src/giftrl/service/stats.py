@@ -37,6 +37,7 @@ class ModelStats:
         self.syncs = self.learning = 0.0  # seconds
         self.curve: list[tuple[int, float]] = []  # examples, and the average loss of all so far
         self.rejected: deque[dict[str, Any]] = deque(maxlen=MAX_REJECTED)
+        # Seconds of the last requests, by endpoint.
         self.durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_DURATIONS))
 
     def learned(self, answers: list[Answer]) -> None:
@@ -60,18 +61,9 @@ class ModelStats:
             if len(self.curve) > MAX_CURVE_POINTS:
                 self.curve = self.curve[1::2]
 
-    def took(self, endpoint: str, seconds: float) -> None:
-        """Add the duration of a request."""
-        self.durations[endpoint].append(seconds)
-
-    def curve_state(self) -> str:
-        """The learning curve, as stored on disk."""
-        return orjson.dumps(self.curve).decode()
-
-    def resume(self, state: str | None, examples: int) -> None:
+    def resume(self, curve: str | None, examples: int) -> None:
         """Resume a stored learning curve, up to the examples that the model has."""
-        points = orjson.loads(state or "[]")
-        self.curve = [(int(count), float(loss)) for count, loss in points if count <= examples]
+        self.curve = [(int(count), float(loss)) for count, loss in orjson.loads(curve or "[]") if count <= examples]
 
     def latencies(self) -> dict[str, dict[str, float]]:
         """The median and the 99th percentile of the last requests, in seconds, by endpoint."""

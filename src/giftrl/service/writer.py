@@ -249,7 +249,7 @@ class Writer(threading.Thread):
             self._swept = now
             self.store.forget(now)
             self.store.set_fact("now", str(now))
-            self.store.set_fact(CURVE, self.stats.curve_state())
+            self.store.set_fact(CURVE, orjson.dumps(self.stats.curve).decode())
             self._remembered = self.store.count_remembered()
 
     def _carry_out(self, jobs: list[Job]) -> list[Any]:
@@ -377,7 +377,7 @@ class Writer(threading.Thread):
         with contextlib.suppress(Exception):
             with self.store.transaction():
                 self.store.cut(self._saved)
-                self.store.set_fact(CURVE, self.stats.curve_state())
+                self.store.set_fact(CURVE, orjson.dumps(self.stats.curve).decode())
             self.store.close()
         deliver([job], [None])
 
