@@ -118,14 +118,8 @@ def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
     ahead = psi_known_ahead(regularizer) and lam_known_ahead(schedule)
     wanted = getattr(update, "lookahead", None)
     if wanted and not ahead:
-        raise Incompatible(
-            (
-                Given("lookahead", True),
-                f" uses the next regularizer, which is not known in time with {regularizer!r} and {schedule!r}; use ",
-                Given("lookahead", False),
-                " or None",
-            )
-        )
+        unknown = f" uses the next regularizer, which is not known in time with {regularizer!r} and {schedule!r}; use "
+        raise Incompatible([Given("lookahead", True), unknown, Given("lookahead", False), " or None"])
     if uses_gamma(schedule) and not centred(regularizer) and not lam_known_ahead(schedule):
         raise Incompatible(
             f"{schedule!r} needs the next point before the next lambda, and with {regularizer!r} the next point "
@@ -162,15 +156,7 @@ class Move(NamedTuple):
 
 
 class Player(ABC):
-    """An online learner. It plays :attr:`x`, sees a loss through :meth:`observe`, and moves.
-
-    Args:
-        dimension: of the space, at least 1.
-        regularizer: a member of :mod:`giftrl.regularizers` or its name.
-        domain: a member of :mod:`giftrl.domains` or its name.
-        update: a member of :mod:`giftrl.updates` or its name.
-        schedule: a member of :mod:`giftrl.schedules` or its name.
-    """
+    """An online learner. It plays :attr:`x`, sees a loss through :meth:`observe`, and moves; see :class:`Learner`."""
 
     lookahead: bool  #: True if z is chosen with H, which uses psi_{t+1}; False for H'
 

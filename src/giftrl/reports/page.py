@@ -80,10 +80,7 @@ def paragraph(text: str) -> str:
 def inline(text: str, name: str, description: str) -> str:
     """An SVG element for an HTML page: it fills the width, takes the page's text colour, and has a description.
 
-    Args:
-        text: SVG text from :func:`giftrl.reports.charts.svg` or a chart.
-        name: letters, digits and hyphens; each figure of a page needs its own.
-        description: the figure in words, for screen readers.
+    ``name`` consists of letters, digits and hyphens; each figure of a page needs its own.
 
     >>> inline('<?xml?><svg width="9pt" height="9pt" viewBox="0 0 9 9"><g id="a"/></svg>', "one", "A & B")
     '<svg role="img" aria-label="A &amp; B" viewBox="0 0 9 9"><g id="one-a"/></svg>'

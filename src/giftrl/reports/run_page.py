@@ -126,7 +126,7 @@ class Run:
     @property
     def _bound(self) -> BestLoss | None:
         """The lower bound for models of this size, if it says anything."""
-        best = None if self.each or not self.best else self.best[0]
+        best = self.best[0] if self.best and not self.each else None
         return best if best is not None and best.lower_bound > best.least else None
 
     def _result(self) -> list[str]:
