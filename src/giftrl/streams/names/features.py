@@ -4,8 +4,8 @@ The name of a feature is ``feature`` in the default namespace and ``namespace^fe
 categorical column is the feature ``column=value``. Names are hashed and compared as UTF-8. The features of a LIBSVM
 file are whole numbers.
 
-Both have one more coordinate, ``constant``, for the feature that is 1 in every row. Neither is for use by two threads
-at once: a thread that reads ahead works on a copy (:meth:`Features.ahead`).
+Both have one more coordinate, ``constant``, for the feature that is 1 in every row. Two threads must not use the same
+features: a thread that reads ahead works on a copy (:meth:`Features.ahead`).
 """
 
 import math
@@ -33,8 +33,8 @@ from giftrl.streams.names.tables import (
 )
 
 Arrays = dict[str, NDArray[Any]]
+Places = NDArray[np.int64]
 NO_PRODUCTS = np.empty((0, 1), np.int32)
-EULER = 0.5772156649015329
 #: Between the names of features, in the name of their product.
 SEPARATOR = " \u00d7 "
 #: Bytes of a hashed name that are shown; one of MAX_LOGGED_BYTES may be longer.
@@ -128,10 +128,7 @@ class Features(ABC):
 
     @abstractmethod
     def ahead(self) -> "Features":
-        """A copy for a thread that reads ahead: it gives names the coordinates that they will have here.
-
-        The thread takes :meth:`news` of the copy with each batch; :meth:`learn` enters them here when it is consumed.
-        """
+        """A copy for a thread that reads ahead; :meth:`learn` enters here what :meth:`news` of the copy tells."""
 
     @abstractmethod
     def news(self) -> News:
@@ -149,9 +146,6 @@ class Features(ABC):
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         """True if each of these numbers has a coordinate of its own."""
 
-    def _expect(self, largest: int) -> None:  # noqa: B027 - nothing to prepare, unless a subclass has something
-        """Prepare for whole numbers up to this one."""
-
     def _noted(self) -> None:  # noqa: B027
         """Act on names that were entered."""
 
@@ -164,10 +158,7 @@ class Features(ABC):
         self.frozen = False
 
     def slots(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The coordinates of names, and the signs by which their values are multiplied.
-
-        A name that a frozen dictionary does not have gets -1.
-        """
+        """The coordinates of names (-1 for one that a frozen dictionary lacks), and the signs of their values."""
         require(not isinstance(names, str), "names", names, "must be a list of names", "put it into a list")
         raw = []
         for name in names:
@@ -181,17 +172,11 @@ class Features(ABC):
         return self.name_slots(text, ends[:-1], ends[1:], Sections.none(), signs), signs
 
     def name_slots(
-        self,
-        text: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        sections: Sections,
-        values: NDArray[np.float64],
+        self, text: NDArray[np.uint8], starts: Places, ends: Places, sections: Sections, values: NDArray[np.float64]
     ) -> NDArray[np.int32]:
         """The coordinates of names, given by their places in a text; the values are multiplied by their signs."""
-        count = len(starts)
+        count, text = len(starts), text.view()
         slots = np.empty(count, np.int32)
-        text = text.view()
         text.flags.writeable = False
         loop = ready(name_slots, self.compiled, counted=False)
         entry, section = 0, 0
@@ -205,14 +190,10 @@ class Features(ABC):
             self._grow(int(ends[entry] - starts[entry]) + head + 1)
 
     def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
-        """The coordinates of whole numbers; the values are multiplied by their signs.
-
-        The second result is True if each number is known and has a coordinate of its own.
-        """
+        """The coordinates of whole numbers, and True if these are all known and different; values get their signs."""
         count = len(numbers)
         slots, digits = np.empty(count, np.int32), np.empty(20, np.uint8)
         loop = ready(number_slots, self.compiled, counted=False)
-        self._expect(int(numbers.max(initial=0)))
         entry = 0
         while True:
             entry = int(loop(self._table, numbers, count, entry, self.frozen, digits, values, slots))
@@ -238,7 +219,7 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 def ascending(array: NDArray[Any], high: int) -> bool:
     """True if these are ascending numbers from 0 to below a bound."""
-    return len(array) == 0 or bool((np.diff(array) > 0).all() and array[0] >= 0 and array[-1] < high)
+    return bool((np.diff(array, prepend=-1, append=high) > 0).all())
 
 
 def sound(name: str, good: bool) -> None:
@@ -247,10 +228,7 @@ def sound(name: str, good: bool) -> None:
 
 
 class Kept:
-    """Arrays of which the first has coordinates; additions are sorted in when they are asked for.
-
-    If a coordinate is added several times, its first entries stay.
-    """
+    """Arrays sorted by the first, of coordinates, when they are asked for; the first entry of a coordinate stays."""
 
     def __init__(self, *arrays: NDArray[Any]) -> None:
         self._parts = [arrays]
@@ -291,8 +269,7 @@ class Hashing(Features):
     coordinate are summed. A whole number below 2**bits is its own coordinate, with sign +; a larger one is hashed by
     its decimal digits. The constant is coordinate 2**bits.
 
-    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product. How many
-    names share a coordinate is estimated from how many coordinates are in use (:class:`Report`).
+    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product.
 
     Args:
         bits: from 1 to 30; 2**bits coordinates.
@@ -303,6 +280,8 @@ class Hashing(Features):
     >>> slots.tolist(), signs.tolist(), features.name(7), features.report().used
     ([1, 7, 7], [-1.0, 1.0, 1.0], 'city=Rome', 2)
     """
+
+    crossed: NDArray[np.uint8] = np.empty(0, np.uint8)  # a bit for each coordinate that has a product
 
     def __init__(self, bits: int = 18, *, compiled: bool = True) -> None:
         good = isinstance(bits, (int, np.integer)) and 1 <= bits <= 30
@@ -323,7 +302,7 @@ class Hashing(Features):
         self._names = Kept(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8))
         self._text = bytearray()
         self._products = Kept(np.empty(0, np.int32), np.empty((0, 0), np.int32))  # and the factors of each
-        self._crossed = np.zeros(octets, np.uint8)
+        self.crossed = np.zeros(octets, np.uint8)
         self._is_copy = False  # one that reads ahead: it keeps no names
         self._new_products = [NO_PRODUCTS]  # for :meth:`news` of a copy
 
@@ -374,11 +353,6 @@ class Hashing(Features):
         self.frozen = before
         return float(signs[0]) if slots[0] == slot else 1.0
 
-    @property
-    def crossed(self) -> NDArray[np.uint8]:
-        """A bit for each coordinate that has a product."""
-        return self._crossed
-
     def note_products(self, rows: NDArray[np.int32]) -> None:
         """Keep the factors of products, which are the first at their coordinates; see :attr:`News.products`."""
         if self._is_copy:
@@ -391,19 +365,18 @@ class Hashing(Features):
         named, numbers = _ones(self._table.named), _ones(self._table.numbered)
         used = _ones(self._table.named | self._table.numbered)
         # The last coordinate is filled after size (log(size) + 0.577) names, on average.
-        names = size * (math.log(size / (size - named)) if named < size else math.log(size) + EULER)
+        names = size * (math.log(size / (size - named)) if named < size else math.log(size) + np.euler_gamma)
         return Report(size, used, max(0, round(names) + numbers - used), named == 0, 0)
 
     def ahead(self) -> "Hashing":
         copy = Hashing(self.bits, compiled=self.compiled)
         copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
-        copy._crossed[:] = self._crossed
+        copy.crossed[:] = self.crossed
         copy._is_copy, copy.frozen = True, self.frozen
         return copy
 
     def news(self) -> News:
-        table = self._table
-        count = int(table.counts[NEW_NAMES])
+        table, count = self._table, int(self._table.counts[NEW_NAMES])
         ends = table.ends[: count + 1].copy()
         table.counts[NEW_NAMES] = 0
         products, self._new_products = joined(self._new_products), [NO_PRODUCTS]
@@ -414,7 +387,7 @@ class Hashing(Features):
         self._keep(news)
         _set_bits(self._table.named, news.slots[news.slots >= 0] % NAMELESS)
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
-        _set_bits(self._crossed, news.products[:, 0])
+        _set_bits(self.crossed, news.products[:, 0])
         self._products.add(news.products[:, 0], news.products[:, 1:])
 
     def unknown(self, news: News) -> News:
@@ -433,7 +406,7 @@ class Hashing(Features):
         sizes = np.diff(news.ends)
         text = news.text[np.repeat(kept & ~nameless, sizes)]
         slots, sizes = np.where(nameless, places + NAMELESS, news.slots)[kept], np.where(nameless, 0, sizes)[kept]
-        crossed = _has_bits(self._crossed, news.products[:, 0])
+        crossed = _has_bits(self.crossed, news.products[:, 0])
         return news._replace(
             slots=slots.astype(np.int32), ends=np.concatenate([[0], np.cumsum(sizes)]), text=text,
             products=news.products[~crossed],
@@ -477,7 +450,7 @@ class Hashing(Features):
             products = products.reshape(-1, size)
             inside = products.min(initial=0) >= -1 and products.max(initial=0) < self.constant
             sound("products", ascending(products[:, 0], self.constant) and bool(inside))
-            _set_bits(self._crossed, products[:, 0])
+            _set_bits(self.crossed, products[:, 0])
             self._products = Kept(products[:, 0], products[:, 1:])
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
@@ -488,8 +461,7 @@ class Hashing(Features):
             self._keep(self.news())
 
     def _grow(self, size: int) -> None:
-        table = self._table
-        count = 2 * len(table.news)
+        table, count = self._table, 2 * len(self._table.news)
         self._table = table._replace(
             news=longer(table.news, count), ends=longer(table.ends, count + 1), arena=longer(table.arena, 64 * count)
         )
@@ -552,13 +524,11 @@ class Dictionary(Features):
         return Report(names, names, 0, True, int(self._table.counts[DROPPED]))
 
     def ahead(self) -> "Dictionary":
-        copy = type(self)(compiled=self.compiled)
-        table = self._table
+        copy, table = Dictionary(compiled=self.compiled), self._table
         # A frozen table is only read, but for the short cut and the counts.
         arrays: list[Any] = [array if self.frozen else array.copy() for array in table]
         copy._table = ExactTable(*arrays)._replace(by_number=table.by_number.copy(), counts=table.counts.copy())
-        copy.frozen = self.frozen
-        copy._told = copy.dimension, int(table.counts[DROPPED])
+        copy.frozen, copy._told = self.frozen, (copy.dimension, int(table.counts[DROPPED]))
         return copy
 
     def news(self) -> News:
@@ -590,10 +560,11 @@ class Dictionary(Features):
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return not self.frozen or bool(slots.min(initial=1) >= 0)
 
-    def _expect(self, largest: int) -> None:
-        size = min(MAX_SHORT_CUTS, 1 << largest.bit_length())
+    def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
+        size = min(MAX_SHORT_CUTS, 1 << int(numbers.max(initial=0)).bit_length())
         if size > len(self._table.by_number):
             self._table = self._table._replace(by_number=longer(self._table.by_number, size))
+        return super().number_slots(numbers, values)
 
     def _grow(self, size: int) -> None:
         table = self._table

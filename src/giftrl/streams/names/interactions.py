@@ -313,11 +313,9 @@ def cross_rows(entries: Any, wanted: Any, made: Any) -> Any:
 
 @formula
 def add_longer(entries: Any, first: Any, last: Any, patterns: Any, made: Any, out: Any, noted: Any) -> tuple[Any, Any]:
-    """Append the products of three or more factors of one row; where the next goes, and how many are news.
-
-    Entries are sorted by their groups. Each factor of a pattern then has a range of entries to go through; a factor of
-    the same group as the one before it starts where that one stands, so that each choice of entries comes once.
-    """
+    """Append the products of three or more factors of one row; where the next goes, and how many are news."""
+    # Entries are sorted by their groups. Each factor of a pattern then has a range of entries to go through; a factor
+    # of the same group as the one before it starts where that one stands, so that each choice of entries comes once.
     factors, places, order, starts, filled = made.chosen, made.places, made.order, made.starts, made.filled
     for code in range(257):
         starts[code] = 0

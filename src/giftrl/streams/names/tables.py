@@ -1,9 +1,8 @@
 """Tables from names to coordinates, and the compiled loops that look names up.
 
-A name is a piece of text, or a namespace, a caret and a piece of text. Names come in sections: the names of one section
-share their namespace, which is a piece of the same text. A loop holds a name as four places in the text: the beginning
-and the end of its namespace, and its own beginning and end. A loop stops at a table that is full; the caller enlarges
-the table and continues.
+A name is a piece of text, or a namespace, a caret and a piece of text; loops hold it as four places in the text: the
+ends of its namespace and its own. Names of one section share their namespace. A loop stops at a table that is full; the
+caller enlarges the table and continues.
 """
 
 from typing import Any, NamedTuple

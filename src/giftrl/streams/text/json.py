@@ -70,7 +70,7 @@ BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 
 #: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
 MAX_OBJECT_DEPTH, MAX_KEY_BYTES = 32, 1 << 12
-#: A text of more different words is left to Python: the loop compares each word with all before it.
+#: The loop compares each word with all before it. A text of more words, or with rarer letters, is left to Python.
 MAX_DIFFERENT_WORDS = 256
 DATE_TEXT, DATE_ENDS = word_table(DATE_PARTS)
 
@@ -107,11 +107,7 @@ class KeyTable(NamedTuple):
 
 @functools.cache
 def lower_letters() -> NDArray[np.uint16]:
-    """The lower case of each letter and digit of the first 65,536 code points; 0 for all else, which separates words.
-
-    >>> [chr(lower_letters()[ord(letter)]) for letter in "aÉ漢7-"]
-    ['a', 'é', '漢', '7', '\\x00']
-    """
+    """The lower case of each letter and digit of the first 65,536 code points; 0 for the others, between words."""
     lower = [chr(code).lower()[0] for code in range(1 << 16)]
     return np.array([ord(letter) if letter.isalnum() else 0 for letter in lower], np.uint16)
 
@@ -180,13 +176,10 @@ def write_place(place: Any, to: Any, at: Any) -> Any:
 
 @formula
 def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any]:
-    """Read a number, true, false or null: the value, whether it is null, the place after it, and whether it is one.
-
-    A number must be written as JSON has it: no leading zero, and a digit before and after the dot.
-    """
+    """Read a number, true, false or null: the value, whether it is null, the place after it, and whether it is one."""
     c = byte(block, at)
     if c == MINUS or digit(c):
-        first = at + (1 if c == MINUS else 0)
+        first = at + (1 if c == MINUS else 0)  # no leading zero, and a digit before and after the dot
         good = digit(byte(block, first)) and not (byte(block, first) == ZERO and digit(byte(block, first + 1)))
         value, after, wrong = number(block, at)
         while first < after and byte(block, first) != DOT:
@@ -234,11 +227,7 @@ def add_date(
 def add_words(
     block: Any, at: Any, end: Any, letters: Any, names: Any, text: Any, key: Any, out: Any, written: Any
 ) -> tuple[Any, Any, Any]:
-    """Add the words of a text, each once; returns how many entries and bytes there are then.
-
-    The last value is False for a text that is left to Python: one of many words, or with letters beyond
-    :func:`lower_letters`.
-    """
+    """Add the words of a text, each once; returns how many entries and bytes there are, and False if Python must."""
     first, begin, good, inside = out, written, True, False
     while at <= end and good:
         code = byte(block, at)
@@ -402,8 +391,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
 
 
 LOOKAHEAD_LINES = 100  # how many lines of a block are searched for the key of the label
-
-Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says
+Other = tuple[int, int, Labelled]  # a line that orjson read: its number, its place and its content
 
 
 class JsonLines(TextParser):
