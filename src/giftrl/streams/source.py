@@ -142,7 +142,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed if the first bytes show a known compression. A context manager."""
+    """The bytes of a source, decompressed if the first bytes show a known compression."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -294,6 +294,11 @@ def _standard_input() -> Any:
 
 
 # Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes.
+#
+# The decoders of the standard library are driven here and not by its file objects: ``BZ2File`` and ``LZMAFile`` ignore
+# what follows a member and is no sound member, so that a file whose second half is damaged would end early without a
+# word. ``LZMAFile`` has no limit of memory and takes zeros after the last member for a truncated one; ``ZstdFile``
+# takes them for damage.
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -423,18 +428,16 @@ class _Guess(NamedTuple):
 
 
 def detect(head: bytes, name: str, asked: str | None = None) -> str:
-    """The format of a source.
+    """The format of a source by its first bytes, after decompression, and by its name if these leave a choice.
 
-    Args:
-        head: its first bytes, after decompression.
-        name: its name, used if the bytes leave a choice.
-        asked: what the user said; an error if the bytes clearly show another format.
+    It is an error if the user ``asked`` for a format and the bytes clearly show another one.
     """
     guess = _by_content(head)
+    remedy = f"give format, one of: {', '.join(guess.formats or FORMATS)}"
     if asked is not None:
         binary = [each for each in guess.formats if each not in TEXT_FORMATS]
         if (asked in TEXT_FORMATS and binary) or (asked not in TEXT_FORMATS and asked not in guess.formats):
-            raise BadSource(name, [Given("format", asked), f" was asked for, but {guess.why}"], _remedy(guess.formats))
+            raise BadSource(name, [Given("format", asked), f" was asked for, but {guess.why}"], remedy)
         return asked
     named = _by_name(name)
     if named in guess.formats:
@@ -443,16 +446,11 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     if named in TEXT_FORMATS and guess.lines and guess.formats in ((), ("csv",)):
         return named
     if named is not None and named not in TEXT_FORMATS and guess.formats:
-        raise BadSource(name, f"the name says {named}, but {guess.why}", _remedy(guess.formats))
+        raise BadSource(name, f"the name says {named}, but {guess.why}", remedy)
     if len(guess.formats) == 1:
         return guess.formats[0]
-    if guess.formats:
-        raise BadSource(name, f"the format is not certain: {guess.why}", _remedy(guess.formats))
-    raise BadSource(name, f"the format is unknown: {guess.why}", _remedy(()))
-
-
-def _remedy(formats: tuple[str, ...]) -> str:
-    return f"give format, one of: {', '.join(formats or FORMATS)}"
+    doubt = "is not certain" if guess.formats else "is unknown"
+    raise BadSource(name, f"the format {doubt}: {guess.why}", remedy)
 
 
 def _by_name(name: str) -> str | None:

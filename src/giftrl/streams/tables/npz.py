@@ -41,15 +41,23 @@ class NpzMatrix(TableRows):
     def read(self, stream: Stream, kind: str = "npz", start: Position | None = None) -> Iterator[Batch]:
         """The batches of an archive, from a row on."""
         start = start or Position()
-        source = stream.source.name
-        table = self.load(stream)
-        matrix, self._texts = table[0], table[1]
-        table = matrix, self._coded(table[1], source), table[2]
-        rows = matrix.shape[0]
-        if start.offset > rows:
-            rule = f"ends at row {rows}, before row {start.offset}, where reading was to continue"
+        source, row = stream.source.name, start.offset
+        matrix, self._texts, weights = self.load(stream)
+        table = matrix, self._coded(self._texts, source), weights
+        rows, columns = matrix.shape
+        if row > rows:
+            rule = f"ends at row {rows}, before row {row}, where reading was to continue"
             raise BadSource(source, rule, "give the file that was read before")
-        yield from self._batches(table, source, start)
+        while row < rows:
+            if isinstance(matrix, np.ndarray):
+                fit = MAX_NPZ_CELLS // max(1, columns)
+            else:
+                limit = int(matrix.indptr[row]) + MAX_NPZ_CELLS
+                fit = int(np.searchsorted(matrix.indptr, limit, side="right")) - 1 - row
+            stop = min(rows, row + min(MAX_NPZ_ROWS - row % MAX_NPZ_ROWS, max(1, fit)))
+            batch = self._batch(table, row, stop, source, start.source)
+            row, self.fraction = stop, stop / rows
+            yield batch
 
     def load(self, stream: Stream) -> Table:
         """All of an archive."""
@@ -78,22 +86,6 @@ class NpzMatrix(TableRows):
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         """The label of a row, and 1 for want of a column."""
         return texts_of(self._texts[line - 1 : line])[0] or "", 1
-
-    def _batches(self, table: Table, source: str, start: Position) -> Iterator[Batch]:
-        matrix = table[0]
-        rows, columns = matrix.shape
-        row = start.offset
-        while row < rows:
-            if isinstance(matrix, np.ndarray):
-                fit = MAX_NPZ_CELLS // max(1, columns)
-            else:
-                limit = int(matrix.indptr[row]) + MAX_NPZ_CELLS
-                fit = int(np.searchsorted(matrix.indptr, limit, side="right")) - 1 - row
-            count = min(MAX_NPZ_ROWS - row % MAX_NPZ_ROWS, max(1, fit))
-            batch = self._batch(table, row, min(rows, row + count), source, start.source)
-            row = batch.end.offset
-            self.fraction = row / rows
-            yield batch
 
     def _batch(self, table: Table, row: int, stop: int, source: str, number: int) -> Batch:
         matrix, labels, weights = table
