@@ -1,7 +1,6 @@
 """Formats: found from the content, then from the name; a doubt is an error that lists the formats."""
 
 import contextlib
-import gzip
 import io
 
 import numpy as np
@@ -106,8 +105,3 @@ def test_no_line_takes_long():
         for end in (b"", b"x", b"\n"):
             with contextlib.suppress(BadSource):
                 assert detect((b"1 " + unit * HEAD_BYTES + end)[:HEAD_BYTES], "x") in FORMATS
-
-
-def test_compressed_bytes_are_not_a_format():
-    with pytest.raises(BadSource):
-        detect(gzip.compress(b"1 2:3\n"), "x")

@@ -180,10 +180,8 @@ def test_a_run_goes_on_with_its_columns(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "write_checkpoint", write_and_stop)
-        assert (
-            b"interrupted"
-            in giftrl("train", *options, "--loss", "squared", "--model", tmp_path / "broken", check=False).stderr
-        )
+        broken = giftrl("train", *options, "--loss", "squared", "--model", tmp_path / "broken", check=False)
+        assert b"interrupted" in broken.stderr
     said = train(*options, "--model", tmp_path / "broken", "--resume")
     assert "continuing after 150 examples" in said and "dates       when" in said
     assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
@@ -247,20 +245,6 @@ def test_a_bad_date_rejects_its_row(tmp_path):
         refused = giftrl("train", tmp_path / name, "--loss", "squared", "--beta", "1", check=False).stderr.decode()
         assert f"{name}:{where}'2024-02-30' " in refused and "expected an ISO date that exists" in refused
     assert len(rows_of(write_csv(tmp_path / "b.csv", rows[:29], None))[0]) == 29  # and the first row is no header
-
-
-def test_quirks(tmp_path):
-    text = '\ufefflabel,"a, b",flag,n\r\n1,"x\r\ny",yes,\r\n0,"say ""hi""",no,NA\r\n\r\n1,,TRUE, 3\r\n'
-    (tmp_path / "a.csv").write_bytes(text.encode())
-    found, reader = rows_of(tmp_path / "a.csv")
-    assert reader.schema.kinds == ("label", "category", "category", "number")
-    assert found == [
-        {"a, b=x\r\ny": 1.0, "flag=yes": 1.0, "n=missing": 1.0},
-        {'a, b=say "hi"': 1.0, "flag=no": 1.0, "n=missing": 1.0},
-        {"flag=TRUE": 1.0, "n": 3.0},
-    ]
-    (tmp_path / "b.csv").write_text("1.5,a,2\n2.5,b,1\n")
-    assert rows_of(tmp_path / "b.csv")[0] == [{"0": 1.5, "1=a": 1.0}, {"0": 2.5, "1=b": 1.0}]
 
 
 ZONES = ["", "Z", "+02:00", "-0330", " UTC", "+05"]
@@ -349,21 +333,13 @@ def test_looks():
     assert infer_from_numbers("order id", different).different and infer_from_numbers("orderId", different).different
     for name in ("paid", "width", "amount", "idle"):
         assert not infer_from_numbers(name, different).different
-    assert (
-        infer_from_numbers("row", np.arange(1, 40)).different
-        and not infer_from_numbers("year", np.arange(1, 40)).different
-    )
+    counts = np.arange(1, 40)
+    assert infer_from_numbers("row", counts).different and not infer_from_numbers("year", counts).different
     assert not infer_from_numbers("user_id", different[:10]).different
     assert not infer_from_numbers("id", np.append(different, 7)).different
     assert not infer_from_numbers("id", different + 0.5).different
-    for text in (
-        "05/03/2024",
-        "5.3.2024",
-        "5 Mar 2024",
-        "March 5, 2024",
-        "2024/03/05 12:30",
-        "Tue, 05 Mar 2024 12:30:00 GMT",
-    ):
+    dates = "05/03/2024|5.3.2024|5 Mar 2024|March 5, 2024|2024/03/05 12:30|Tue, 05 Mar 2024 12:30:00 GMT"
+    for text in dates.split("|"):
         assert infer_from_texts([text], 1, 1).kind == "ignored", text
     for text in ("1.2.10", "10.0.0.1", "may", "5", "12/7", "A-12-2024", "Mar"):
         assert infer_from_texts([text], 1, 1).kind == "category", text

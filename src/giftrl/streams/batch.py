@@ -73,13 +73,7 @@ class Batch:
         return len(self.labels)
 
     def only(self, chosen: NDArray[np.bool_]) -> "Batch":
-        """The rows for which ``chosen`` is true, without rejected rows.
-
-        >>> rows, two = (np.array([2.5, 1.0]), np.array([7, 8], np.int32), np.array([0, 1, 2])), np.ones(2)
-        >>> batch = Batch("a.svm", *rows, two, two, np.arange(1, 3), np.empty(0, np.uint8), Position(0, 12, 3))
-        >>> batch.only(np.array([False, True])).indices.tolist()
-        [8]
-        """
+        """The rows for which ``chosen`` is true, without rejected rows."""
         return replace(keep_rows(self, chosen), rejected=())
 
     @property
@@ -217,11 +211,6 @@ class CollectedLabels(LabelNames):
     """Names that are not known before: each label that a parser meets gets the next number.
 
     Compiled loops look names up in a table that is made before: there, each label is unknown.
-
-    >>> labels = CollectedLabels()
-    >>> codes = labels.codes(["no", None, "yes", "no"])
-    >>> codes.tolist(), labels.texts(codes), labels.texts(np.array([UNKNOWN_LABEL]))
-    ([1.0, nan, 2.0, 1.0], ['no', None, 'yes', 'no'], [''])
     """
 
     def __init__(self) -> None:

@@ -349,11 +349,7 @@ def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
 
 
 def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
-    """Infer the kind of a key of JSON objects from its values, without lists and nulls.
-
-    >>> infer_from_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
-    ('date', 'category')
-    """
+    """Infer the kind of a key of JSON objects from its values, without lists and nulls."""
     if all(isinstance(value, (int, float)) for value in values):
         return infer_from_numbers(name, np.array(values, np.float64))
     if not all(isinstance(value, str) for value in values):
@@ -417,12 +413,7 @@ REMARKS = (
 
 
 def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
-    """Remarks about columns for users, one for each kind; raises an error for numbers with commas.
-
-    >>> from giftrl.errors import render
-    >>> print(*map(render, remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv")))
-    id is different in every row, and teaches nothing about new ones; ignore='id' leaves it out
-    """
+    """Remarks about columns for users, one for each kind; raises an error for numbers with commas."""
     for name, look in seen.items():
         if look.comma:
             raise _no_commas(name, look.comma, source, delimiter)

@@ -253,14 +253,7 @@ class Reader:
         self._use(self.features)
 
     def over(self, sources: Any, format: str | None = None) -> "Reader":  # noqa: A002
-        """Turn to other sources; parsers and the schema of tables stay.
-
-        >>> from giftrl.streams.names.features import Hashing
-        >>> from giftrl.streams.source import Source
-        >>> reader = Reader(Source("first", data=b"1 3:1\\n"), Hashing(4), background=False)
-        >>> [len(batch) for batch in reader], [len(batch) for batch in reader.over(Source("next", data=b"1 |a x\\n"))]
-        ([1], [1])
-        """
+        """Turn to other sources; parsers and the schema of tables stay."""
         self.sources, self.format = find_sources(sources), format
         sizes = [source.size for source in self.sources]
         self._sizes = [size or 0 for size in sizes]

@@ -55,11 +55,6 @@ class CsvBlocks:
     PyArrow reads a block if Python's ``csv`` would find the same records in it: its quotes must surround whole fields
     and its carriage returns precede newlines. Where a column of numbers holds something else, it reads all columns as
     text; a block that is not UTF-8 is read by ``csv``.
-
-    >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
-    >>> rows = CsvBlocks(dialect, "a.csv").read(b'1,a\\nNA,"b\\nc"\\n2\\n', 1, True)
-    >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.lines.tolist(), rows.rejected[0].line
-    ([1.0, None], ['a', 'b\\nc'], [1, 2], 4)
     """
 
     def __init__(self, dialect: Dialect, source: str) -> None:
@@ -210,10 +205,6 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
     """The numbers that a column of text holds; and the column, encoded as a dictionary if that was needed.
 
     A missing number is null; in place of what is no number, one stands that is not finite.
-
-    >>> import pyarrow as pa
-    >>> as_numbers(pa.array([" 1", "NA", "x", "+2e1"]), ("NA",))[0].to_pylist()
-    [1.0, None, nan, 20.0]
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -244,11 +235,7 @@ Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, 
 
 
 def find_delimiter(text: str) -> str:
-    """The mark that occurs equally often in most of the first lines, outside quotes.
-
-    >>> find_delimiter('a;b\\n"x,y";2\\n'), find_delimiter("1,5\\t2\\n3\\t4,5,6")
-    (';', '\\t')
-    """
+    """The mark that occurs equally often in most of the first lines, outside quotes."""
     lines = [line for line in _QUOTED.sub("", text[:DELIMITER_BYTES]).split("\n")[:100] if line.strip()]
     if len(lines) > 1 and len(text) > DELIMITER_BYTES:
         lines.pop()  # which may be cut off
@@ -354,17 +341,6 @@ class CsvText(TableRows):
     block do, missing ones not counted; any other field in such a column rejects its row, as does a row with too few or
     too many fields. A missing number or date is the feature ``column=missing``; an empty field of text and a zero add
     nothing. Spaces around a field do not count. The arguments are those of :class:`TableRows`.
-
-    >>> from giftrl.streams.names.features import Dictionary
-    >>> features = Dictionary()
-    >>> text = b"label,age,city\\n1,33,Rome\\n0,,Oslo\\nx,5,Rome\\n"
-    >>> table = CsvText(features)
-    >>> start = table.open(text, "a.csv", True)
-    >>> batch = table.parse(text[start.offset :], "a.csv", start)
-    >>> batch.labels.tolist(), [features.name(slot) for slot in batch.indices], batch.data.tolist()
-    ([1.0, 0.0], ['age', 'city=Rome', 'age=missing', 'city=Oslo'], [33.0, 1.0, 1.0, 1.0])
-    >>> print(batch.rejected[0])
-    a.csv:4:1: a label that is not a number: 'x', expected a finite number
     """
 
     row_order = True

@@ -54,9 +54,6 @@ def records(lines: Sequence[bytes], delimiter: str) -> Iterator[tuple[int, list[
 
     The rules are those of Python's ``csv`` with ``strict=True``. After a record that cannot be read, the next one
     begins in the line below its first, since its end is not known.
-
-    >>> list(records([b'1,"a\\n', b'b"\\n', b'"x"y\\n'], ","))
-    [(2, ['1', 'a\\nb']), (1, None)]
     """
     limit = csv.field_size_limit(1 << 30)  # the usual limit is 128 kB, for all of the process
     try:
@@ -92,12 +89,7 @@ def is_utf8(raw: Any) -> bool:
 
 
 def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
-    """Explain why a record, given with its newline, cannot be used; None if it can.
-
-    >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
-    >>> why_unusable(b"x,d\\n", dialect)[:2], why_unusable(b"NA,d\\n", dialect)
-    ((1, "'x' in the column of numbers 'n'"), None)
-    """
+    """Explain why a record, given with its newline, cannot be used; None if it can."""
     _, fields = next(records(io.BytesIO(raw).readlines(), dialect.delimiter))
     assert fields is not None
     columns = len(dialect.names)

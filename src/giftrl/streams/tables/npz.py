@@ -160,11 +160,7 @@ def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def texts_of(labels: NDArray[Any]) -> list[str | None]:
-    """Labels as text; None for one that is missing.
-
-    >>> texts_of(np.array([True, False])), texts_of(np.array([1.0, np.nan])), texts_of(np.array(["no", ""]))
-    (['true', 'false'], ['1', None], ['no', None])
-    """
+    """Labels as text; None for one that is missing."""
     if labels.dtype.kind in "US":
         return [text or None for text in labels.astype(str).tolist()]
     if labels.dtype.kind in "biu":

@@ -39,10 +39,6 @@ def as_numpy(array: Any) -> NDArray[Any]:
     """An array of numbers or truth values, none of them null, as NumPy reads it: the same memory, which stays as it is.
 
     Arrow's own ``to_numpy`` imports pandas if that is installed, which takes longer than some millions of numbers.
-
-    >>> import pyarrow as pa
-    >>> as_numpy(pa.array([1, 2, 3])[1:]).tolist(), as_numpy(pa.array([True, False])).tolist()
-    ([2, 3], [True, False])
     """
     import pyarrow as pa
 
@@ -63,11 +59,7 @@ def _filled(array: Any, missing: float) -> NDArray[Any]:
 
 
 def as_arrow(values: NDArray[Any]) -> Any:
-    """An array of NumPy as Arrow reads it: the same memory. ``pyarrow.array`` imports pandas too.
-
-    >>> as_arrow(np.array([0.5, 2.0])).to_pylist()
-    [0.5, 2.0]
-    """
+    """An array of NumPy as Arrow reads it: the same memory. ``pyarrow.array`` imports pandas too."""
     import pyarrow as pa
 
     values = np.ascontiguousarray(values)
@@ -75,11 +67,7 @@ def as_arrow(values: NDArray[Any]) -> Any:
 
 
 def as_texts(texts: Iterable[str]) -> Any:
-    """Texts as Arrow's large strings, without importing pandas, as ``pyarrow.array`` and ``pyarrow.scalar`` do.
-
-    >>> as_texts(["no", "", "sì"]).to_pylist()
-    ['no', '', 'sì']
-    """
+    """Texts as Arrow's large strings, without importing pandas, as ``pyarrow.array`` and ``pyarrow.scalar`` do."""
     import pyarrow as pa
 
     encoded = [text.encode() for text in texts]
@@ -182,12 +170,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
-    """Infer the kind of a column from its name, an Arrow array of its first values, and spellings of a missing one.
-
-    >>> import pyarrow as pa
-    >>> infer_column("when", pa.array(["2024-03-05", "NA", "2024-03-06"]), ("NA",)).kind
-    'date'
-    """
+    """Infer the kind of a column from its name, an Arrow array of its first values, and spellings of a missing one."""
     import pyarrow as pa
 
     kind = kind_of(array.type)
@@ -533,12 +516,7 @@ def _of_times(array: Any) -> tuple[Moment, NDArray[np.bool_]]:
 
 
 def word_lists(array: Any) -> Any:
-    """The words of each text of a column, each of them once: a list of categories.
-
-    >>> import pyarrow as pa
-    >>> word_lists(pa.array(["To be, or not to be", None])).to_pylist()
-    [['to', 'be', 'or', 'not'], []]
-    """
+    """The words of each text of a column, each of them once: a list of categories."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
