@@ -70,21 +70,10 @@ class Moments:
     def empty(cls, features: int | NDArray[np.int64], constant: int | None = None) -> "Moments":
         """The moments of no examples, for this number of features, or for features with these numbers."""
         numbers = np.arange(features) if isinstance(features, int) else features
-        zeros = np.zeros(len(numbers))
+        arrays: dict[str, Any] = {name: np.zeros(len(numbers)) for name in ("mean", "cross", "squares")}
+        sums: dict[str, Any] = dict.fromkeys(("weight", "label_mean", "label_scatter", "label_squares"), 0.0)
         scatter = np.zeros((len(numbers), len(numbers)))
-        return cls(
-            numbers,
-            0,
-            0.0,
-            zeros,
-            0.0,
-            scatter,
-            cross=zeros,
-            label_scatter=0.0,
-            squares=zeros,
-            label_squares=0.0,
-            constant=constant,
-        )
+        return cls(numbers, rows=0, scatter=scatter, constant=constant, **arrays, **sums)
 
     @classmethod
     def of(
@@ -133,13 +122,12 @@ class Moments:
         # With the roots of the weights, so that neither squares nor weights alone overflow float64.
         root = np.sqrt(h)
         centred, y_centred, s, y = centred * root[:, None], y_centred * root, s * root[:, None], y * root
-        return self.merge(
-            Moments(
-                self.features, len(y), batch, mean, label_mean, centred.T @ centred, centred.T @ y_centred,
-                label_scatter=float(y_centred @ y_centred), squares=(s * s).sum(axis=0), label_squares=float(y @ y),
-                constant=self.constant,
-            )
+        added = replace(
+            self, rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=centred.T @ centred,
+            cross=centred.T @ y_centred, label_scatter=float(y_centred @ y_centred), squares=(s * s).sum(axis=0),
+            label_squares=float(y @ y),
         )  # fmt: skip
+        return self.merge(added)
 
     @np.errstate(all="ignore")
     def merge(self, other: "Moments") -> "Moments":
@@ -250,16 +238,14 @@ class Moments:
         units = Units.of_features(self.squares, self.weight, self.constant, sums=sums)
         model = self.best_model(units)
         conjugate, theta, error = self.duals_of(np.zeros(len(self.mean)) if model is None else model)
-        factor = 0.0
-        if math.isfinite(conjugate) and np.isfinite(theta).all():
-            # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples;
-            # the dual squares are chosen so that this is at least the error here.
-            allowed = (self.rows + 4.0) * FLOAT_EPS * np.sqrt(self.squares)
-            ratios = np.divide(error, allowed, where=allowed > 0.0, out=np.zeros(len(error)))
-            factor, size = float(np.max(ratios, initial=0.0)), abs(conjugate)
-        else:
-            conjugate, theta, size = math.inf, np.zeros(len(theta)), 0.0  # nothing can be proved any more
-        return {"theta": theta, "conjugate": conjugate, "conjugate_size": size, "dual_squares": factor * factor}
+        if not (math.isfinite(conjugate) and np.isfinite(theta).all()):  # nothing can be proved any more
+            return {"theta": np.zeros(len(theta)), "conjugate": math.inf, "conjugate_size": 0.0, "dual_squares": 0.0}
+        # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples; the
+        # dual squares are chosen so that this is at least the error here.
+        allowed = (self.rows + 4.0) * FLOAT_EPS * np.sqrt(self.squares)
+        ratios = np.divide(error, allowed, where=allowed > 0.0, out=np.zeros(len(error)))
+        squares = float(np.max(ratios, initial=0.0)) ** 2
+        return {"theta": theta, "conjugate": conjugate, "conjugate_size": abs(conjugate), "dual_squares": squares}
 
     @np.errstate(all="ignore")
     def _solve(self, units: Units, radius: float, ridge: float) -> Array | None:
