@@ -167,7 +167,7 @@ class Evidence:
         chosen = np.zeros(len(self.examples.labels), bool)
         chosen[np.asarray(which)] = True
         a = np.array(duals, dtype=float)
-        _, _, _, labels, h = gone = self.examples.only(chosen)
+        *_, labels, h = gone = self.examples.only(chosen)
         checked = a.copy()
         phi_star = conjugates(self.loss, a, labels, checked)
         require(np.array_equal(a, checked), "duals", duals, "must be in the domain of the conjugate", "use slopes")

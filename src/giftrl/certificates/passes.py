@@ -128,10 +128,9 @@ def by_passes(
     balls = [(units, scale * units.norm(model)) for units in empty.units()]
     state = _Passes(empty, blocks, model, balls, time.monotonic() + time_limit, gap, sample, watch)
     state.run()
-    by = max(range(len(balls)), key=state.bounds.__getitem__)
-    units, radius = balls[by]
+    bound, (units, radius) = max(zip(state.bounds, balls, strict=True), key=lambda pair: pair[0])
     return BestLoss(
-        lower_bound=max(state.bounds[by], state.least) + 0.0, loss_sum=state.loss, weight=empty.weight, rows=state.rows,
+        lower_bound=max(bound, state.least) + 0.0, loss_sum=state.loss, weight=empty.weight, rows=state.rows,
         rows_kept=0, units=units.name, radius=radius, solver=f"{state.passes} passes", scale=scale, least=state.least,
         passes=state.passes,
     )  # fmt: skip
