@@ -206,12 +206,12 @@ def test_groups_are_namespaces_columns_and_keys(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text)
     features = Dictionary()
-    for pairs in ([("user", "ad")], ["ua"]):
+    for pairs in ([("user", "ad")], ["ua"], ["uao"], [("other", "user", "ad")]):
         [batch] = Reader(path, features, interactions=pairs, constant=False)
         products = [each for each in named_rows([batch], features)[0][3] if SEPARATOR in each]
-        assert [sorted(each.split(SEPARATOR)) for each in products] == [
-            ["ad^red" if name == "x.vw" else "ad=red", "user^age"]
-        ]
+        third = [] if len(pairs[0]) == 2 else ["other^z" if name == "x.vw" else "other=z"]
+        factors = ["ad^red" if name == "x.vw" else "ad=red", *third, "user^age"]
+        assert [sorted(each.split(SEPARATOR)) for each in products] == [factors]
 
 
 def test_formats_without_groups(tmp_path):
@@ -234,22 +234,6 @@ def test_rows_with_too_many_products_of_three_are_rejected_before_they_are_made(
     [(line, problem, expected)] = [each for part in parts for each in part.bad]
     count = math.comb(len(rows[1]) + 2, 3)
     assert (line, problem, expected) == (2, f"a row with {count} products of features", "at most 10000000")
-
-
-def test_products_of_three_in_every_format_with_groups(tmp_path):
-    texts = {
-        "x.vw": "1 |user age:2 |ad red |other z:3\n",
-        "x.csv": "label,user^age,ad,other\n1,2,red,3\n",
-        "x.json": '{"label": 1, "user": {"age": 2}, "ad": "red", "other": 3}\n',
-    }
-    for name, text in texts.items():
-        path = tmp_path / name
-        path.write_text(text)
-        for products in (["uao"], [("other", "user", "ad")]):
-            features = Dictionary()
-            [batch] = Reader(path, features, interactions=products, constant=False)
-            found = {name: value for name, value in named_rows([batch], features)[0][3].items() if SEPARATOR in name}
-            assert list(found.values()) == [6.0] and len(next(iter(found)).split(SEPARATOR)) == 3
 
 
 def test_bad_pairs():

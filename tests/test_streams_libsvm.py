@@ -23,36 +23,10 @@ from giftrl.streams.text.vw import make_buffers as vw_buffers
 from tests.fuzz_parsers import check_libsvm, pieces, run_random
 from tests.stream_rows import arrays
 
-NUMBERS = st.one_of(
-    st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-1000, 1000).map(str), st.just("1e400")
-)
-BLANKS = st.sampled_from([" ", " ", " ", "\t", "  "])
-INDICES = st.one_of(st.integers(1, 30), st.integers(0, 2**64)).map(str)
 
-
-@st.composite
-def texts(draw) -> bytes:
-    """Lines that are mostly right."""
-    text = ""
-    for _ in range(draw(st.integers(0, 5))):
-        text += draw(NUMBERS) if draw(st.integers(0, 9)) else ""
-        text += draw(st.sampled_from(["", "", " qid:3"]))
-        for _ in range(draw(st.integers(0, 6))):
-            text += f"{draw(BLANKS)}{draw(INDICES)}:{draw(NUMBERS)}"
-        text += draw(st.sampled_from(["", "", "# words 1:2", " #"])) + draw(
-            st.sampled_from(["\n", "\n", "\r\n", "\n\n"])
-        )
-    return text.encode() if draw(st.booleans()) else text.rstrip("\n").encode()
-
-
-@given(texts(), st.booleans())
+@given(pieces(check_libsvm), st.booleans())
 def test_twin(data, compiled):
     check_libsvm(data, compiled)
-
-
-@given(pieces(check_libsvm))
-def test_twin_on_any_bytes(data):
-    check_libsvm(data)
 
 
 def test_a_short_campaign():
@@ -271,20 +245,14 @@ def test_hard_numbers_are_left_to_float():
     """More than 19 digits that could round either way, at every place of a line, and many of them in one line."""
     half = "9007199254740993"  # half-way between two float64
     texts = [half + ".000000000000000000001", half + "." + "0" * 30, "-" + half + "e0000000000000000000", half * 3]
-    texts += [
-        "2.4703282292062327208000000000000001e-324",
-        "2.47032822920623272090e-324",
-        "1.7976931348623158" + "0" * 30,
-    ]
-    texts += ["0." + "0" * 30 + half + "00001", half + "0" * 290 + ".1"]
+    texts += ["2.4703282292062327208000000000000001e-324", "2.47032822920623272090e-324"]
+    texts += ["1.7976931348623158" + "0" * 30, "0." + "0" * 30 + half + "00001", half + "0" * 290 + ".1"]
     lines = [f"{text} {k + 1}:{text} {k + 2}:1" for k, text in enumerate(texts)]
     lines.append("1 " + " ".join(f"{k + 1}:{text}" for k, text in enumerate(texts * 50)))
     batch = read("\n".join(lines).encode())
     assert not batch.rejected
     assert batch.labels.tolist() == [*map(float, texts), 1.0]
-    assert (
-        batch.data.tolist() == [x for text in texts for x in (float(text), 1.0)] + [float(text) for text in texts] * 50
-    )
+    assert batch.data.tolist() == [x for text in texts for x in (float(text), 1.0)] + [*map(float, texts)] * 50
     # What is rejected is shown as it was written.
     large = "1.797693134862315807937289714053034150799341327100378269361737789804449682927647509466490179776"
     wrong = f"1 1:{large}e308 2:{texts[0]}\n1 1:{texts[0]} 2:x\n1 1:{texts[0]}x\n"

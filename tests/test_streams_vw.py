@@ -11,10 +11,8 @@ from sklearn.feature_extraction import FeatureHasher
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 from tests.fuzz_parsers import Row, check_vw, pieces, twin_vw
-from tests.stream_rows import arrays
 
 NUMBERS = st.one_of(
     st.floats(-1e6, 1e6).map(repr), st.integers(-5, 5).map(str), st.sampled_from(["1e200", "1e400", "x", "1e-200"])
@@ -138,18 +136,6 @@ def test_hashed_as_feature_hasher_does(some, bits):
         assert len(set(batch.indices[entries].tolist())) == len(batch.indices[entries])
 
 
-def test_the_same_rows_as_libsvm_text():
-    rng = np.random.default_rng(2)
-    rows = [
-        "".join(f" {n}:{v:.6g}" for n, v in zip(rng.permutation(99)[:20] + 1, rng.normal(size=20), strict=True))
-        for _ in range(200)
-    ]
-    one = LibsvmText(Dictionary()).parse("".join(f"1{row}\n" for row in rows).encode(), "test", Position())
-    other = read("".join(f"1 |{row}\n" for row in rows).encode(), Dictionary())
-    for a, b in zip(arrays(one), arrays(other), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 BAD = [
     (b"1 x:2 y", 1, "no bar: '1'", "label | features"),
     (b"id\t1 | a", 3, "a tab before the first bar", "spaces"),
@@ -159,12 +145,7 @@ BAD = [
     (b"1 tag | a", 3, "an importance that is not a number: 'tag'", "a finite number, or a tag that touches the bar"),
     (b"1 -2 | a", 3, "an importance below 0: '-2'", "0 or more"),
     (b"1 1e999 | a", 3, "an importance too large for float64: '1e999'", "at most"),
-    (
-        b"1 2 tag | a",
-        5,
-        "a base that is not a number: 'tag'",
-        "a finite number, or a tag that touches the bar or begins with '",
-    ),
+    (b"1 2 tag | a", 5, "a base that is not a number: 'tag'", "a finite number, or a tag that touches the bar or"),
     (b"1 2 1e999 | a", 5, "a base too large for float64: '1e999'", "at most"),
     (b"1 2 0 3 | a", 7, "a fourth number before the first bar: '3'", "at most label, importance and base"),
     (b"1 |:2 a", 4, "a colon where a namespace should be: ':2'", "a namespace"),
@@ -173,9 +154,9 @@ BAD = [
     (b"1 |n:1e999 a", 6, "a factor of a namespace too large for float64: '1e999'", "at most"),
     (b"1 |" + b"n" * 256, 4, "a namespace of more than 255 bytes: '" + "n" * 40 + "'...", "at most 255"),
     (
-        b"1 |n:1e200 a:1e200",
-        12,
-        "a value that is too large for float64 times the factor of its namespace: 'a:1e200'",
+        b"1 |n:9e99 a:1e299",
+        11,
+        "a value that is too large for float64 times the factor of its namespace: 'a:1e299'",
         "",
     ),
     (b"1 | a:1e308 a:1e308", 1, "values of one feature whose sum is too large for float64", "at most"),
