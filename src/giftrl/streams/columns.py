@@ -16,7 +16,7 @@ from giftrl.ops import validated
 from giftrl.streams.names.dates import moment
 from giftrl.streams.names.objects import words_of
 
-#: The names of the label where none is given, in order of preference and in upper or lower case.
+#: Names of the label if the user gives none, in order of preference; case does not matter.
 LABEL_NAMES = ("label", "target", "y", "class")
 #: Spellings of a missing number.
 MISSING_NUMBERS = ("NA", "N/A", "null", "NULL", "?")
@@ -164,9 +164,9 @@ class Schema(NamedTuple):
             rule = f"has {_some(unknown)}, which the table that the columns were learned from had not"
             remedy: Message = ["leave it out, or give ", ignore, f"; known: {known}"]
             if not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
-                rule = f"has {_some(unknown)}, of which the model knows nothing; it learnt either rows of JSON, or a "
+                rule = f"has {_some(unknown)}, of which the model knows nothing; it learned either rows of JSON, or a "
                 rule += f"table of {known} alone"
-                remedy = ["give JSON lines if it learnt these; else leave the column out, or give ", ignore]
+                remedy = ["give JSON lines if it learned these; else leave the column out, or give ", ignore]
             raise BadSource(source, rule, remedy)
         optional = {name for name, kind in by_name.items() if kind in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)}
         lost = [name for name in by_name if name not in optional.union(names)]
@@ -299,7 +299,7 @@ class InferredColumn(NamedTuple):
     date: str = ""  # one of its dates that can be read in several ways
     unit: str = ""  # one of its numbers with a unit
     words: float = 0.0  # how many a field has on average, where texts of many words are mostly different
-    different: bool = False  # whether it seems to be an id: different in each row
+    different: bool = False  # True if it seems to be an id: different in each row
 
 
 def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> InferredColumn:

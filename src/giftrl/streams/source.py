@@ -424,7 +424,7 @@ class _Guess(NamedTuple):
 
     formats: tuple[str, ...]
     why: str
-    lines: bool = False  # whether there are lines of text
+    lines: bool = False  # True if there are lines of text
 
 
 def detect(head: bytes, name: str, asked: str | None = None) -> str:

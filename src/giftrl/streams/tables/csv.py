@@ -15,7 +15,7 @@ from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide
 from giftrl.streams.line_blocks import BOM, as_block
 from giftrl.streams.names.dates import moment
-from giftrl.streams.tables.csv_fallback import (  # fmt: skip
+from giftrl.streams.tables.csv_fallback import (
     MAX_QUOTED_BYTES,
     NUMBER_PATTERN,
     Dialect,
@@ -59,7 +59,7 @@ class CsvBlocks:
 
     def __init__(self, dialect: Dialect, source: str) -> None:
         self.dialect, self.source = dialect, source
-        self.doubtful = False  # whether to read all columns as text: there are probably bad values
+        self.doubtful = False  # True to read all columns as text, since bad values are probable
 
     def read(self, text: Any, line: int, whole: bool) -> CsvRows:
         """The rows of a block of whole lines, of which ``line`` is the number of the first.

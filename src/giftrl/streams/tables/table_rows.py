@@ -219,8 +219,8 @@ class TableRows:
     """Turns columns into rows: looks up the coordinates of features, and rejects rows whose values are not finite."""
 
     features: Features  # what turns names into coordinates
-    columns: Columns = field(default_factory=Columns)  # what the user said of the columns
-    schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
+    columns: Columns = field(default_factory=Columns)  # roles that the user gave
+    schema: Schema | None = None  # roles of all columns; if not known, the first file decides
     interactions: Interactions | None = None  # whose groups to note for each entry
     ngrams: Ngrams | None = None  # which only a converted file has
     labels: LabelNames | None = None  # the names of labels; None if labels are numbers
@@ -311,7 +311,7 @@ class TableRows:
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[_List], bool]:
         """Values and coordinates of the plain columns, as matrices; the items of the columns of lists.
 
-        The last value is whether no coordinate can occur twice in a row. All names of columns are looked up at once,
+        The last value is True if no coordinate can occur twice in a row. All names of columns are looked up at once,
         and so are all categories.
         """
         names: list[str] = []
