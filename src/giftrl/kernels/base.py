@@ -57,16 +57,13 @@ class OneRow:
         self.rows, self.scores, self.prediction = map(PackedArgument, (rows, self.score, self.score[0]))
         self.desk = PackedArgument(desk)
         self.batch = PackedArgument(LabeledRows(rows, self.label.reshape(1, 1), self.weight, self.score))
-        self.bound_to: Any = None  # the parts of the learner that both calls use
-        self.learn: Callable[[], Any] | None = None
-        self.predict: Callable[[], Any] | None = None
-        self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
-        self.keep: Callable[[], Any] | None = None
-
-    def bind_to(self, parts: Any) -> None:
-        """Drop the calls that were made for other parts than these."""
-        if self.bound_to is not parts:
-            self.bound_to, self.learn, self.predict = parts, None, None
+        # The calls that learn, predict and store this row, and what each was made for.
+        self.learn: Any = None
+        self.predict: Any = None
+        self.keep: Any = None
+        self.learns_with: Any = None
+        self.predicts_with: Any = None
+        self.kept_by: Any = None
 
     def end(self, width: int) -> None:
         """Set the number of entries of a sparse row."""
@@ -145,7 +142,7 @@ class RowLearner:
     def _remember_row(self, row: OneRow, prediction: Array) -> None:
         """Store one row that was learned."""
         if self.witnesses is not None:
-            if row.kept_by is not self.witnesses or row.keep is None:
+            if row.kept_by is not self.witnesses:
                 row.kept_by = self.witnesses
                 row.keep = self.witnesses.bind(row.rows.value, row.label, row.weight, prediction)
             row.keep()

@@ -157,9 +157,8 @@ class Mixture(RowLearner):
     def learn_row(self, row: OneRow) -> None:
         """Learn from one row that has weight."""
         loops = self._prepared(row.width)
-        row.bind_to(loops)
-        if row.learn is None:
-            row.learn = loops.learn.bind(loops.parts, row.batch)
+        if row.learns_with is not loops:
+            row.learns_with, row.learn = loops, loops.learn.bind(loops.parts, row.batch)
         row.learn()
         if not self._again:
             self._remember_row(row, row.linear)
@@ -167,9 +166,8 @@ class Mixture(RowLearner):
     def score_row(self, row: OneRow) -> float:
         """<s, x> of one row."""
         loops = self._prepared(0)
-        row.bind_to(loops)
-        if row.predict is None:
-            row.predict = loops.score.bind(loops.weights, row.desk, row.rows, row.scores)
+        if row.predicts_with is not loops:
+            row.predicts_with, row.predict = loops, loops.score.bind(loops.weights, row.desk, row.rows, row.scores)
         row.predict()
         return row.score.item()
 
