@@ -7,6 +7,7 @@
 
 import os
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
@@ -120,6 +121,8 @@ def get(
         try:
             _download(address, arrived, watch)
         except (OSError, ValueError, HTTPException) as problem:
+            if isinstance(problem, urllib.error.HTTPError):
+                problem.close()
             remedy = "check the connection and the address, or download the file yourself"
             raise DownloadFailed(dataset.name, address, f"could not be fetched ({problem})", remedy) from problem
         if check and (actual := _fingerprint(arrived)) != dataset.fingerprint:
