@@ -1,6 +1,5 @@
 """The compiled loops: the points, losses and certificates of Learner, and nothing else."""
 
-import threading
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
-from tests.members import DIMENSION, members
+from tests.members import DIMENSION, Thirds, members
 from tests.streams import play, stream
 
 DIAGONAL = [r for r in members("regularizer") if brings(r, "strength")]
@@ -179,15 +178,6 @@ class Twin(Part):
         return solve(line, loss, y)
 
 
-class Thirds(NamedTuple):
-    """A schedule of the user's own."""
-
-    scale: float
-
-    def lam(self, t, total):
-        return self.scale * t ** (1.0 / 3.0)
-
-
 def compare_many_with_one(grid, regularizer, many_compiled, one_compiled):
     x, y = data(n=60)
     many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=many_compiled)
@@ -235,25 +225,6 @@ def test_a_model_that_overflows_says_at_which_row():
     with pytest.raises(Overflowed, match=r"row 1 leaves the range .* rows before it have been learned"):
         learner.learn(x, y)
     assert learner.t == 2 and np.isfinite(learner.x).all()
-
-
-@pytest.mark.verify
-def test_two_threads_train_two_models_and_get_what_one_would():
-    x, y = data(n=2000)
-    expected = LinearLearner(40, "logistic").learn(x, y)
-    results = {}
-
-    def work(name):
-        learner = LinearLearner(40, "logistic")
-        results[name] = learner.learn(x, y)
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for name in range(2):
-        np.testing.assert_array_equal(results[name], expected)
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,8 @@ SPOILT = {
     "too many dense features": ("features.counts", 2, 1e9),
     "negative dense features": ("features.counts", 2, -3.0),
     "size of the matrix": ("matrix.size", 0, 1000),
+    "downdates": ("matrix.waiting", 0, LATE_ROWS),
+    "negative downdates": ("matrix.waiting", 0, -1),
 }
 
 
@@ -435,12 +437,3 @@ def test_what_is_late_is_part_of_the_state(classes, way):
         copy = pickle.loads(pickle.dumps(learner))
     assert_array_equal(copy.learn(*after), learner.learn(*after))
     assert_same_state(copy, learner)
-
-
-@pytest.mark.parametrize("waiting", [-1, LATE_ROWS])
-@pytest.mark.parametrize("classes", CLASSES)
-def test_a_row_that_is_not_there_is_refused(classes, waiting):
-    learner, _ = with_late(classes)
-    state = learner.state() | {"matrix.waiting": np.array([waiting])}
-    with pytest.raises(errors.InvalidInput, match=r"matrix\.waiting"):
-        made(classes).restore(state)

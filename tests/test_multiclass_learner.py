@@ -18,6 +18,7 @@ from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers.contract import accumulate, centred, known_ahead, strength, uses_curvature
 from giftrl.schedules import contract
+from tests.members import Thirds
 
 
 class Halfway(NamedTuple):
@@ -32,15 +33,6 @@ class Halfway(NamedTuple):
         vector_loss.prox(loss, problem.start, problem.y, problem.c, out)
         for k in range(len(out)):
             out[k] = 0.5 * (problem.g[k] + out[k])
-
-
-class Thirds(NamedTuple):
-    """A schedule of the user's own."""
-
-    scale: float
-
-    def lam(self, t, total):
-        return self.scale * t ** (1.0 / 3.0)
 
 
 class OneScoreOnly(NamedTuple):
