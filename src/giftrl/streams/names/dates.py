@@ -46,11 +46,7 @@ class Moment(NamedTuple):
 
 @formula
 def years(days: Any, seconds: Any) -> Any:
-    """A time in years since the beginning of 2000: (days + seconds / 86400) / 365.25.
-
-    >>> years(8766, 0), years(-0.5, 43200)
-    (24.0, 0.0)
-    """
+    """A time in years since the beginning of 2000: (days + seconds / 86400) / 365.25."""
     return (days + seconds / 86400.0) / DAYS_PER_YEAR
 
 
@@ -162,12 +158,9 @@ def moments_in(texts: Any, *, compiled: bool = True) -> Moment:
 
 
 def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Moment:
-    """Dates from days since 1970 and seconds of the day, both of local time, and the seconds that this is ahead of UTC.
+    """Dates from local days since 1970, seconds of the day, and seconds that local time is ahead of UTC.
 
-    Args:
-        days, seconds, ahead: as arrays.
-        timed: which of them have a time of day.
-        good: which of them are dates at all.
+    ``timed`` dates have a time of day; what is not ``good`` is no date.
     """
     time = years(days - (EPOCH - UNIX_EPOCH), seconds - ahead)
     month = days.view("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1

@@ -100,13 +100,7 @@ class Interactions:
 
     @property
     def patterns(self) -> NDArray[np.uint8]:
-        """The products of three or more factors: a row each of the numbers of their groups, sorted, and zeros behind.
-
-        >>> interactions = Interactions(["aab"])
-        >>> _ = interactions.code("bird"), interactions.code("ape")
-        >>> interactions.patterns.tolist()
-        [[1, 2, 2]]
-        """
+        """The products of three or more factors: a row each of the sorted numbers of their groups, then zeros."""
         made = np.zeros((len(self._patterns), self.width), np.uint8)
         for row, numbers in enumerate(sorted(self._patterns)):
             made[row, : len(numbers)] = numbers
@@ -217,10 +211,7 @@ class WantedProducts(NamedTuple):
 
 
 class ProductBuffers(NamedTuple):
-    """Buffers for rows with their products.
-
-    A factor is given by its coordinate. The factors of a product are sorted; -1 stands behind those of a short one.
-    """
+    """Buffers for rows with their products; factors are sorted coordinates, and short products end with -1."""
 
     data: NDArray[np.float64]
     indices: NDArray[np.int32]  # -1 for a product in a dictionary
@@ -247,16 +238,9 @@ def spread(key: Any) -> Any:
 
 
 @formula
-def pair_key(a: Any, b: Any) -> Any:
-    """One number for two coordinates, in whatever order they come."""
-    u, v = np.uint64(a), np.uint64(b)
-    return (min(u, v) << HALF) | max(u, v)
-
-
-@formula
 def product_slot(factors: Any, size: Any, mask: Any) -> Any:
     """The coordinate of the product of hashed features, sorted: 32 mixed bits, modulo a power of two."""
-    key = spread(pair_key(factors[ZERO], factors[ONE]))
+    key = spread((np.uint64(factors[ZERO]) << HALF) | np.uint64(factors[ONE]))
     for i in range(2, size):
         key = spread(key ^ np.uint64(factors[np.uint64(i)]))
     return (key >> HALF) & mask
@@ -363,10 +347,7 @@ def add_longer(entries: Any, first: Any, last: Any, patterns: Any, made: Any, ou
 
 
 def count_products(entries: GroupedEntries, wanted: WantedProducts) -> NDArray[np.int64]:
-    """Count the products of each row; n of m entries of a group are chosen, with repetition, in C(m + n - 1, n) ways.
-
-    Exact up to 2^53.
-    """
+    """The number of products of each row, exact up to 2^53: of m entries n are chosen in C(m + n - 1, n) ways."""
     rows, groups, allowed = len(entries.indptr) - 1, len(wanted.allowed), wanted.allowed.astype(np.float64)
     counts = []
     for first in range(0, rows, ROWS_TO_COUNT):

@@ -32,10 +32,7 @@ class Labelled(NamedTuple):
 
 
 class BadValue(Exception):
-    """A value that no feature can be made of: the problem, what was expected, and the name of the feature.
-
-    Where a whole text cannot be read, an offset in it takes the place of the name.
-    """
+    """A bad value: the problem, what was expected, and the name of the feature, or an offset in an unreadable text."""
 
     def __init__(self, problem: str, expected: str, name: str | int) -> None:
         super().__init__(f"{problem}, expected {expected}")
@@ -63,11 +60,6 @@ def walk(row: dict[str, Any], keys: Keys = NO_KEYS, skipped: Set[str | None] = f
     and empty text are no feature. Keys of nested objects are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list
     of texts is several categories; in a list of numbers, item i is ``key^i``. A date is a number of years since 2000,
     and has a weekday, a month and an hour.
-
-    Args:
-        row: the row.
-        keys: the roles of keys.
-        skipped: keys at the top that are no features.
 
     >>> [each[:2] for each in walk({"age": 33, "user": {"city": "Rome"}, "tags": ["a", "b"], "v": [0.5, 2]})]
     [('age', 33.0), ('user^city=Rome', 1.0), ('tags=a', 1.0), ('tags=b', 1.0), ('v^0', 0.5), ('v^1', 2.0)]
@@ -164,10 +156,10 @@ def count_strings(value: Any) -> int:
 
 
 def labelled(given: Any, keys: Keys, labels: LabelNames | None = None) -> Labelled:
-    """Read the label, weight, tag and features of an object; raises :class:`BadValue` if it breaks a rule.
+    """Read an object; raises :class:`BadValue` if it breaks a rule.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
-    it, all keys but those of label and weight are features. ``labels`` are the names of labels; None for numbers.
+    it, all keys but those of label and weight are features.
     """
     if not isinstance(given, dict):
         raise BadValue("no object", "one object a line", 0)

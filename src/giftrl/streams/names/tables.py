@@ -385,10 +385,13 @@ class ExactTable(NamedTuple):
 @formula
 def starts_with(arena: Any, at: Any, text: Any, start: Any, end: Any) -> Any:
     """True if ``text[start:end]`` stands at a place of an arena."""
+    same = True
     k = start
-    while k < end and arena[np.uint64(at + (k - start))] == text[np.uint64(k)]:
+    while (k < end) & same:
+        same = arena[np.uint64(at)] == text[np.uint64(k)]
+        at += 1
         k += 1
-    return k == end
+    return same
 
 
 @formula

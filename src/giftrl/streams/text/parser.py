@@ -131,10 +131,7 @@ def at_end(block: Any, at: Any) -> Any:
 
 @formula
 def blame(block: Any, at: Any, start: Any, fault: Any) -> tuple[Any, Any]:
-    """The fault, and its place, of a field that is valid from ``start`` up to ``at`` only.
-
-    ``fault`` is the answer unless a NUL or a stray carriage return ended the field.
-    """
+    """The fault, and its place, of a field that is valid up to ``at``: this one, a NUL or a stray carriage return."""
     c = byte(block, at)
     if c == 0:
         start = at
@@ -258,11 +255,7 @@ def make_arrays(kind: Callable[..., A], size: int) -> A:
 def scan(
     loop: Callable[..., Any], block: NDArray[np.uint8], start: Position, buffers: Any
 ) -> tuple[list[int], list[Any]]:
-    """Run a loop over the lines of a block; returns its counts, and the four numbers of each rejected line.
-
-    The last count of the loop is that of rejected lines, which are in ``buffers.bad``. A byte order mark at the
-    beginning of a file is skipped.
-    """
+    """Run a loop over the lines of a block; returns its counts but the last, and the numbers of each rejected line."""
     at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
     text = block
     while True:
@@ -341,11 +334,7 @@ class GroupCodes:
 
 
 class TextParser(ABC):
-    """Reads blocks of lines of one format.
-
-    The features give coordinates to names or indices; with interactions, entries are marked with their groups; with
-    names of labels, labels are the numbers of these.
-    """
+    """Reads blocks of lines. With interactions entries have groups; with names of labels, labels are their numbers."""
 
     def __init__(
         self, features: Features, interactions: Interactions | None = None, *, labels: LabelNames | None = None,

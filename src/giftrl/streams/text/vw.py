@@ -324,13 +324,7 @@ def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
 def with_ngrams(
     named: NamedEntries, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
 ) -> tuple[NamedEntries, NDArray[np.int64]]:
-    """Entries with their n-grams, and how many there are up to the end of each row.
-
-    Args:
-        named: the entries of a block.
-        sizes: of the largest n-grams of each section, 1 if it has none.
-        row_ends: how many entries there are up to the end of each row, without n-grams.
-        compiled: False to run the loop as plain Python.
+    """Entries with n-grams of up to some size in each section, and how many there are up to the end of each row.
 
     >>> text = np.frombuffer(b"the cat sat", np.uint8)
     >>> at = NamedEntries(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
