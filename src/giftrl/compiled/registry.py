@@ -77,7 +77,19 @@ def brings(member: object, name: str) -> bool:
 
 
 def validated(cls: type[T]) -> type[T]:
-    """Call ``self.validate()`` whenever a member of this NamedTuple class is made, even by ``_replace``."""
+    """Call ``self.validate()`` whenever a member of this NamedTuple class is made, even by ``_replace``.
+
+    >>> from typing import NamedTuple
+    >>> @validated
+    ... class Share(NamedTuple):
+    ...     part: float
+    ...     def validate(self):
+    ...         if not 0 <= self.part <= 1:
+    ...             raise ValueError("part must be between 0 and 1")
+    >>> Share(0.5)._replace(part=2.0)
+    Traceback (most recent call last):
+    ValueError: part must be between 0 and 1
+    """
     original = cls.__new__  # which the body of a NamedTuple may not define itself
 
     def new(cls: type[T], *args: Any, **kwargs: Any) -> T:
