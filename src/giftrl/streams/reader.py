@@ -245,8 +245,8 @@ class Reader:
         require(inside, "start", start, f"must be in one of {len(self.sources)} sources", "give the same sources")
         self._start, self._source = start, start.source
         products, sizes = self.interactions, self.ngrams
-        products = products if products is None or isinstance(products, Interactions) else Interactions(products)
-        sizes = sizes if sizes is None or isinstance(sizes, Ngrams) else Ngrams(sizes)
+        products = products if isinstance(products, Interactions) else Interactions(products) if products else None
+        sizes = sizes if isinstance(sizes, Ngrams) else Ngrams(sizes) if sizes else None
         self._interactions = products if products is not None and products.products else None
         self._ngrams = sizes if sizes is not None and sizes.sizes else None
         self._crossing: Crossing | None = None
