@@ -10,15 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from giftrl import distributed
+from giftrl.certificates import row_record as at
 from giftrl.cli.commands import main
 from giftrl.distributed import ray_crew
 from giftrl.distributed.driver import Driver, LocalCrew
-from giftrl.distributed.launch import read_checkpoint
+from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.distributed.ray_crew import require_address
-from giftrl.errors import BadRow, InvalidInput, ModelFileError
+from giftrl.errors import BadRow, Incompatible, InvalidInput, ModelFileError
 from giftrl.training import Checkpoint, LinearModel, Settings, train
 from giftrl.training.model import pack
-from tests.distributed import SETTINGS, WORKERS, Losing, bytes_of, plan_of_few_rows, write_rows
+from tests.distributed import SETTINGS, WORKERS, Losing, Swapping, bytes_of, plan_of_few_rows, write_rows
 
 
 @pytest.fixture
@@ -26,10 +27,9 @@ def reading(tmp_path, monkeypatch):
     return plan_of_few_rows(tmp_path, monkeypatch)
 
 
-def run(reading, crew=None, **options):
-    crew = crew or LocalCrew(reading, len(reading.shards))
-    driver = Driver(LinearModel(reading.settings), reading, crew, **options)
-    driver.run()
+def run(reading, crew=None, after=None):
+    driver = Driver(LinearModel(reading.settings), reading, crew or LocalCrew(reading, len(reading.shards)))
+    driver.run(after)
     return driver
 
 
@@ -144,12 +144,6 @@ def test_a_sweep_on_no_cluster_is_refused_at_once(monkeypatch, tmp_path, cluster
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("address", ["http://x:1", "ray://x", "ray://", "localhost:6379", "ray://x:notaport"])
-def test_what_is_no_address_is_named(address):
-    with pytest.raises(InvalidInput, match=r"write ray://host:10001"):
-        require_address(address)
-
-
 def test_an_address_where_nothing_answers_is_named_at_once():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound, and not listening
@@ -226,3 +220,74 @@ def test_what_a_cluster_does_not_do_is_refused_by_name(tmp_path, option, said):
     data = write_rows(tmp_path / "rows.vw", 5)
     run = CliRunner().invoke(main, ["train", str(data), "--cluster", "simulation", *option])
     assert run.exit_code == 1 and said in run.output
+
+
+# Certificates of all rows, with the same bits whoever fails on the way.
+
+#: No example is stored, or some, or all, or their second moments; one score and K scores.
+KINDS = {
+    "none": Settings(loss="logistic", bits=8, witness_nonzeros=1),
+    "some": Settings(loss="logistic", bits=8, witness_nonzeros=400),
+    "all": Settings(loss="logistic", bits=8),
+    "moments": Settings(loss="squared", bits=8, witness_nonzeros=400),
+    "classes": Settings(loss="softmax", bits=8, witness_nonzeros=2000, label_values=(-1.0, 1.0, 2.0)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def each_reading(request, tmp_path, monkeypatch):
+    return plan_of_few_rows(tmp_path, monkeypatch, KINDS[request.param])
+
+
+def test_the_certificate_is_about_all_rows_and_nearly_as_good_as_that_of_one_worker(each_reading, tmp_path):
+    model = run(each_reading).model
+    assert model.learner.merges > 4
+    best = model.certificate.best_loss(1.0, 5.0)
+    alone = train(each_reading.settings, tmp_path / "rows.vw").certificate.best_loss(1.0, 5.0)
+    assert best.rows == alone.rows == 700 and best.weight == pytest.approx(alone.weight)
+    assert 0.0 < best.lower_bound <= best.loss_sum
+    assert best.lower_bound > 0.8 * alone.lower_bound
+    budget = each_reading.settings.witness_nonzeros
+    assert model.learner.witnesses.record.sums[at.STORED_COST] <= budget
+    assert (best.rows_kept == 700) == (budget == 1_000_000 or each_reading.settings.loss == "squared")
+    for what in (model.certificate.theorem_terms, model.certificate.lemma_4_1, model.certificate.corollary_4_3):
+        with pytest.raises(Incompatible, match="is about one sequence of rounds"):
+            what(model.certificate.theta)
+
+
+def test_workers_may_be_lost_or_slow_in_any_round(each_reading, tmp_path):
+    driver = run(each_reading)
+    wanted = bytes_of(driver.model, tmp_path)
+    crews = [Losing(each_reading, (v, v % WORKERS, ("before", "after")[v % 2])) for v in range(driver.progress.version)]
+    for crew in [*crews, Swapping(each_reading, WORKERS)]:
+        assert bytes_of(run(each_reading, crew).model, tmp_path) == wanted
+
+
+def test_a_run_goes_on_from_any_checkpoint(each_reading, tmp_path):
+    path, kept = tmp_path / "run.checkpoint", []
+
+    def after(driver):
+        write_checkpoint(path, driver)
+        kept.append(path.read_bytes())
+
+    wanted = bytes_of(run(each_reading, after=after).model, tmp_path)
+    for each in kept:
+        path.write_bytes(each)
+        model, progress = read_checkpoint(path, each_reading)
+        again = Driver(model, each_reading, LocalCrew(each_reading, WORKERS), progress)
+        assert bytes_of(again.run(), tmp_path) == wanted
+
+
+def test_a_run_that_goes_on_from_a_model_has_the_certificate_of_both(each_reading, tmp_path):
+    more = write_rows(tmp_path / "more.vw", rows=300)
+    model = distributed.train(train(each_reading.settings, tmp_path / "rows.vw"), more, workers=2, cluster="simulation")
+    best = model.certificate.best_loss(1.0, 5.0)
+    assert best.rows == 1000 and 0.0 < best.lower_bound <= best.loss_sum
+
+
+@pytest.mark.parametrize("nonzeros", [0, None])
+def test_nothing_is_remembered_if_nothing_is_asked_for(reading, tmp_path, nonzeros):
+    settings = replace(reading.settings, witness_nonzeros=nonzeros)
+    model = distributed.train(settings, tmp_path / "rows.vw", workers=WORKERS, cluster="simulation")
+    assert model.certificate.evidence is None
+    assert model.certificate.merged and model.certificate.loss_sum == run(reading).model.certificate.loss_sum

@@ -126,7 +126,7 @@ def test_a_checkpoint_says_whether_its_run_had_a_cluster(rows, tmp_path):
         read_checkpoint(path, distributed.plan(SETTINGS, data, WORKERS))
 
 
-@pytest.mark.parametrize("cluster", ["foo", "", "Simulation", "ray://x"])
+@pytest.mark.parametrize("cluster", ["foo", "", "Simulation", "http://x:1", "ray://", "ray://x", "ray://x:notaport"])
 def test_a_wrong_cluster_is_named_before_the_data_is_looked_at(tmp_path, cluster):
     run = giftrl("train", tmp_path / "none.svm", "--cluster", cluster, check=False)
     assert run.returncode == 1

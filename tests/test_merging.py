@@ -112,15 +112,10 @@ def test_a_worker_without_rows_changes_nothing(kind: str) -> None:
     assert distance(merged(base, members), merged(base, members[:2])) < 1e-12
 
 
-@pytest.mark.parametrize("still", [False, True])  # weights may move although no strength grows
 @pytest.mark.parametrize("kind", learners())
-def test_loops_equal_the_twin(kind: str, still: bool) -> None:
+def test_loops_equal_the_twin(kind: str) -> None:
     base, members = workers_of(learners()[kind], [20, 7, 13])
     piece, *pieces = take_all([base, *members], EVERY)
-    for each in pieces if still else ():
-        for column in (int(base.places.curve), int(base.places.root)):
-            each.x[:, column] = piece.x[:, column]
-        each.record[:, SCALE] = piece.record[:, SCALE]
     place = -1 if base.constant is None else base.constant
     known = merge_features(base, piece, pieces, place)
     obvious = twin.merge_features(base, piece, pieces)
@@ -136,6 +131,22 @@ def test_loops_equal_the_twin(kind: str, still: bool) -> None:
     poor, rich = twin.wealth(own[0], own[1:])
     stakes = own[0].coin[:, 1] + sum(each.coin[:, 1] - own[0].coin[:, 1] for each in own[1:])
     np.testing.assert_allclose(ends.coin, np.stack([stakes, poor, rich], axis=1), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "no constant", "softmax"])
+def test_weights_that_move_where_no_strength_grows_are_averaged_plainly(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    piece, pieces = _first_and_others(base, members)
+    for each in pieces:
+        for column in (int(base.places.curve), int(base.places.root)):
+            each.x[:, column] = piece.x[:, column]
+        each.record[:, SCALE] = piece.record[:, SCALE]
+    place = -1 if base.constant is None else base.constant
+    ends = merge_experts(base, piece, pieces, merge_features(base, piece, pieces, place), place)
+    obvious = twin.merge_features(base, piece, pieces)
+    own = [twin.in_units(base, each, obvious, base.constant) for each in pieces]
+    n = lanes(base.grid)
+    np.testing.assert_allclose(ends.average[..., :n], np.mean([each.x for each in own], axis=0), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("step", [0.0, 0.3, 1.0])

@@ -170,21 +170,6 @@ def _as_row(learner, x):
     return CSR(np.array([*x.values(), 1.0]), slots, np.array([0, len(slots)]), len(slots))
 
 
-@each_recipe
-def test_rows_that_grow_bit_by_bit(recipe):
-    """The list of dense features is replaced by a longer one, also where the buffers still have room."""
-    one, many = NamedLearner(recipe), NamedLearner(recipe)
-    rows = [{name: 1.0 + k for k, name in enumerate("abcdefgh"[:size])} for size in (1, 2, 3, 4, 5, 6, 7, 8, 8, 8)]
-    for x in rows:
-        one.learn_one(x, 1.0)
-    many.learn_rows(rows, np.ones(len(rows)))
-    x = rows[-1]
-    assert one.score_one(x) == many.score_one(x)
-    for name, array in one.learner.state().items():
-        other = many.learner.state()[name]
-        assert array[: len(other)].tobytes() == other[: len(array)].tobytes(), name
-
-
 def test_threads_predict_from_one_learner_without_disturbing_one_another():
     learner = NamedLearner(Recipe("logistic"))
     random = np.random.default_rng(0)

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +26,8 @@ from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.config.recipe import Experts, Mixture, Parameters, experts_of
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels import LinearLearners
-from giftrl.linear.report import Reporting
+from giftrl.linear.report import run_of
+from giftrl.reports.page import Page
 from giftrl.reports.record import Record, mean_base_learners
 from giftrl.workers.merging import require_auto
 from giftrl.workers.planner import MIN_FIRST_ROWS
@@ -180,7 +183,7 @@ class SharedPassModels(EstimatorModel):
 
 
 @dataclass(eq=False, repr=False)
-class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
+class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators: everything that does not depend on the meaning of labels.
 
     Subclasses define ``_read`` (raw labels to numbers), ``_targets`` (numbers to labels of the loss) and ``_make`` (a
@@ -427,6 +430,24 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         experts = [experts_of(learner) for learner in self._model.learners]
         return experts if self._model.each else experts[0]
+
+    def report(self, path: str | PathLike[str] | None = None, *, seconds: float = 5.0) -> Page:
+        """Return a page about the run: learning curve, certificate, predictions against labels, and weights.
+
+        It is about predictions made before each row was learned, in the first pass.
+
+        Args:
+            path: an HTML file to write the page to, or None. The file needs no other file.
+            seconds: the time to search for a certificate; 0 for none.
+
+        Returns:
+            the page; a notebook shows it, and its ``html()`` is its text.
+        """
+        check_is_fitted(self)
+        page: Page = run_of(self, seconds).page
+        if path is not None:
+            page.save(Path(path))
+        return page
 
     @property
     def t_(self) -> int:

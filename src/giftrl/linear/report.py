@@ -1,16 +1,12 @@
 """The report of an estimator."""
 
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from giftrl.reports.diagnostics import SHOWN_WEIGHTS, FeatureWeight, deviations
-from giftrl.reports.page import Page
-from giftrl.reports.record import Record, mean_base_learners
+from giftrl.reports.record import mean_base_learners
 from giftrl.reports.run_page import Run
 from giftrl.reports.wording import listed
 from giftrl.training.model import best_losses
@@ -18,32 +14,7 @@ from giftrl.training.model import best_losses
 Array = NDArray[np.float64]
 
 
-class Reporting:
-    """The part of an estimator that makes a page of the predictions in its :class:`giftrl.reports.record.Record`."""
-
-    _model: Any
-    _record: Record
-
-    def report(self, path: str | PathLike[str] | None = None, *, seconds: float = 5.0) -> Page:
-        """Return a page about the run: learning curve, certificate, predictions against labels, and weights.
-
-        It is about predictions made before each row was learned, in the first pass.
-
-        Args:
-            path: an HTML file to write the page to, or None. The file needs no other file.
-            seconds: the time to search for a certificate; 0 for none.
-
-        Returns:
-            the page; a notebook shows it, and its ``html()`` is its text.
-        """
-        check_is_fitted(self)
-        page = _run_of(self, seconds).page
-        if path is not None:
-            page.save(Path(path))
-        return page
-
-
-def _run_of(estimator: Any, seconds: float) -> Run:
+def run_of(estimator: Any, seconds: float) -> Run:
     """The facts of the run of a fitted estimator."""
     model, record, losses = estimator._model, estimator._record, estimator.validation_losses_
     names = tuple(map(str, getattr(estimator, "classes_", ())))
