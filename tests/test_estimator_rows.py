@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from giftrl.compiled.rows import Dense, each_once
-from giftrl.config.matrix_blocks import blocks
+from giftrl.compiled.rows import Dense, blocks, each_once
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from tests.test_estimators import BOTH, CANCER, interpreted, same
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.compiler import ready
-from giftrl.compiled.rows import CSR, all_finite, each_once, make_units, unit_rows
+from giftrl.compiled.rows import CSR, all_finite, blocks, each_once, make_units, unit_rows
 from giftrl.config import Recipe, freeze, make
-from giftrl.config.matrix_blocks import blocks
 from giftrl.config.predictor import range_of
 from giftrl.config.recipe import OneScore
 from giftrl.errors import InvalidInput, require

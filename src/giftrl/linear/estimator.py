@@ -18,10 +18,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import Rows, each_once, unit_rows
+from giftrl.compiled.rows import Rows, blocks, each_once, unit_rows
 from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.config.early_stopping import EarlyStopping, held_out
-from giftrl.config.matrix_blocks import blocks
 from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.config.recipe import Experts, Mixture, Parameters, experts_of
 from giftrl.errors import InvalidInput, Overflowed, require
