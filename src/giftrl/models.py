@@ -1,14 +1,13 @@
-"""Model files: named arrays and a header of settings, in one file that nothing in it can run.
+"""Model files: named arrays and a header of settings. A model file contains no code.
 
 A model file is a safetensors file with our settings in its metadata, and a checksum over every byte.
 
 A safetensors file is eight bytes with the length of a JSON text, that text, and the arrays. Its metadata has one entry
 of ours, ``giftrl``, itself JSON: ``sha256``, the digest of the whole file with its own digits as zeros; ``format``;
-``version``; and ``content``, the header of the caller. Any reader of safetensors can open a model file. Nothing in one
-is ever run. :mod:`giftrl.config.upgrade` knows the files of earlier versions.
+``version``; and ``content``, the header of the caller. Any reader of safetensors can open a model file.
+:mod:`giftrl.config.upgrade` converts files of earlier versions.
 
-Same contents, same bytes, those that the library writes: arrays are in the order of their types and names, our JSON has
-sorted keys, and there is no time stamp.
+Equal contents give equal bytes: arrays are sorted by type and name, JSON keys are sorted, and there is no time stamp.
 """
 
 import hashlib
@@ -37,10 +36,10 @@ Array = NDArray[Any]
 FORMAT, VERSION = "giftrl-model", 2
 #: The longest JSON text. Parsing takes up to about twenty times its length in memory.
 MAX_HEADER_BYTES = 1 << 23
-#: NumPy 1 has no more.
+#: The limit of NumPy 1.
 MAX_DIMENSIONS = 32
 NO_DIGEST = "0" * 64
-#: The types of arrays by their names in a file, in the order of safetensors: arrays of the last type come first.
+#: Array types by their names in safetensors files, in reverse order of storage.
 DTYPES = {
     f"{kind.upper()}{bits}": np.dtype(f"{kind}{bits // 8}")
     for bits, kinds in ((8, "ui"), (16, "iuf"), (32, "iuf"), (64, "fiu"))
@@ -51,12 +50,12 @@ RESTORE_OR_SAVE_AGAIN = "restore it from a copy or save the model again"
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict[str, Any]) -> None:
-    """Write a model file, whole or not at all; an earlier file of that name stays as it was if anything fails.
+    """Write a model file atomically; on failure an earlier file of that name stays.
 
     Args:
         path: of the file; its folder must exist.
         arrays: by name; of integers or floats.
-        header: anything that JSON can hold, and infinities and NaN.
+        header: JSON values, and also infinities and NaN.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,19 +67,19 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict
     require(type(header) is dict, "header", header, "must be a dict", "use {} for no header")
     checked = {name: _checked(name, array) for name, array in arrays.items()}
     content = json.dumps(to_json(header), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    # The digest comes first, so that no text of the caller can be taken for it.
+    # The digest comes first, so that the caller's text cannot be mistaken for it.
     ours = f'{{"sha256":"{NO_DIGEST}","format":"{FORMAT}","version":{VERSION},"content":{content}}}'
     names = sorted(checked, key=lambda name: (-list(DTYPES.values()).index(checked[name].dtype), name.encode()))
     start = _start(ours, {name: checked[name] for name in names})
     require(len(start) <= MAX_HEADER_BYTES, "header", "...", TOO_LONG, "keep long lists as arrays")
     bodies = [checked[name].reshape(-1).view(np.uint8) for name in names if checked[name].size]
     digest = _digest(start, bodies)
-    require_replaceable(path)  # no pipe
+    require_replaceable(path)  # a regular file
     write(path, [start.replace(NO_DIGEST.encode(), digest.encode(), 1), *bodies])
 
 
 def _start(ours: str, arrays: dict[str, Array]) -> bytes:
-    """The beginning of a file: the length of the JSON text, and that text, with spaces up to a multiple of 8 bytes."""
+    """The start of a file: the length of the JSON text, and the text, padded with spaces to 8 bytes."""
     end = 0
     table: dict[str, Any] = {"__metadata__": {"giftrl": ours}}
     names = {dtype: name for name, dtype in DTYPES.items()}
@@ -93,9 +92,8 @@ def _start(ours: str, arrays: dict[str, Array]) -> bytes:
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays, which can be written to, and the header of a model file.
-
-    A file that is damaged, or was not made by :func:`save`, or by one of a later version, is a :class:`ModelFileError`.
+    """Load the arrays (writable) and the header of a model file. Raises :class:`ModelFileError` for a file that is
+    damaged, of a later version, or not from :func:`save`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -118,14 +116,14 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
 
 
 class _Problem(Exception):
-    """A problem of a file and its remedy; :func:`load` adds the name of the file."""
+    """A problem with a file, and the remedy; :func:`load` adds the file name."""
 
     def __init__(self, problem: str, remedy: str = RESTORE_OR_SAVE_AGAIN) -> None:
         super().__init__(problem, remedy)
 
 
 def _checked(name: str, array: Array) -> Array:
-    """An array as the library takes it: in C order and native byte order; copied only if it is not that already."""
+    """Convert an array to C order and native byte order; copied only if necessary."""
     require(isinstance(name, str) and name != "__metadata__", "arrays", name, "is no name for an array", "use another")
     require(name.isprintable(), "arrays", name, "must have names of printable characters", "use another name")
     given = np.asarray(array)
@@ -161,7 +159,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     memory = physical_memory()
     if size > memory:
         raise _Problem(f"holds {size} bytes, and this machine has {memory} of memory", "load it on a larger machine")
-    # By its handle if the system has names for handles: another process may replace the file meanwhile.
+    # Open by file descriptor if possible, since another process may replace the file meanwhile.
     name = f"/dev/fd/{file.fileno()}"
     try:
         with safe_open(name if os.path.exists(name) else file.name, "np", backend="pread") as opened:  # noqa: PTH110
@@ -189,7 +187,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _metadata(metadata: dict[str, str] | None) -> tuple[Any, str]:
-    """The content of our entry, still as JSON, and the digest."""
+    """The content of our entry as JSON text, and the digest."""
     foreign = _Problem("has no giftrl header: another program wrote it", "give a file that giftrl saved")
     if metadata is None or "giftrl" not in metadata:
         raise foreign
@@ -217,9 +215,8 @@ def _short(error: Exception) -> str:
 
 
 # Settings as JSON text and back, without loss.
-#
-# A header holds what JSON holds: None, bool, int, float, str, lists, and dicts with str keys. JSON has no infinity
-# and no NaN, which are written as ``{"$float": "inf"}``; so no key of a header may begin with ``$``.
+# A header contains None, bool, int, float, str, lists, and dicts with str keys. Infinities and NaN are written as
+# ``{"$float": "inf"}``, so keys must not begin with ``$``.
 
 #: The deepest nesting of lists and dicts.
 MAX_HEADER_DEPTH = 64
@@ -230,7 +227,7 @@ NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
-    """A header as json.dumps takes it.
+    """Convert a header for json.dumps.
 
     >>> to_json({"upper": float("inf"), "names": ["a", None]})
     {'upper': {'$float': 'inf'}, 'names': ['a', None]}
@@ -259,7 +256,7 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
 
 
 def from_json(value: Any, depth: int = 0) -> Any:
-    """The header that :func:`to_json` was given; ValueError if it cannot have written this.
+    """The inverse of :func:`to_json`; ValueError for invalid input.
 
     >>> from_json({"upper": {"$float": "inf"}})
     {'upper': inf}

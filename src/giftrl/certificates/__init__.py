@@ -1,10 +1,10 @@
-"""Certificates: bounds that a run proves about itself and about every linear model, in one pass.
+"""Certificates: regret bounds of a run, and lower bounds on the loss of every linear model, in one pass.
 
 A learner's :class:`Certificate` bounds its regret. While it learns, a :class:`RowReservoir` stores examples within a
-budget and *commits* the others: each gets a dual number, and only sums are left. From both, the :class:`Evidence` of
-the run at one moment, a solver finds duals for the stored examples, and with them a lower bound on the loss of every
-linear model up to a given size (:class:`Units`): the :class:`BestLoss`. With few features, the squared loss needs no
-stored examples, but their :class:`Moments`.
+budget and *commits* the others: each gets a dual number and is reduced to sums. Both together are the :class:`Evidence`
+of the run. From it, a solver finds duals for the stored examples, which give a lower bound on the loss of every linear
+model up to a given norm (:class:`Units`): the :class:`BestLoss`. With few features and the squared loss, second
+:class:`Moments` replace stored examples.
 
 >>> from giftrl import FTRLRegressor
 >>> model = FTRLRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 2.0, 3.0, 5.0])

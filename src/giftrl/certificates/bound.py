@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 FLOAT_EPS = float(np.finfo(float).eps)
-#: Underflow changes a number by less than this.
+#: An upper bound on the error of an underflow.
 FLOAT_TINY = 1e-320
 #: The least standard deviation of a feature, as a share of its root mean square.
 MIN_DEVIATION = 1e-6
-#: How :class:`BestLoss` was computed from second moments.
+#: The ``solver`` of :class:`BestLoss` for second moments.
 SECOND_MOMENTS = "second moments"
 #: The bound for larger models is reported if it is lower by at most this share.
 CLOSE_BOUNDS = 0.01
@@ -39,7 +39,7 @@ CLOSE_BOUNDS = 0.01
 
 @dataclass(frozen=True)
 class Units:
-    """A norm of models u, and the dual norm of theta, in coordinates that do not depend on the scale of features.
+    """A norm of models u, and the dual norm of theta, invariant to the scale of features.
 
     The coordinates of u are scale_j u_j, and for the constant feature u_c + sum_j shift_j u_j. Those of theta are
     (theta_j - shift_j theta_c)/scale_j, and theta_c for the constant feature, so that <theta, u> is the inner product
@@ -85,7 +85,7 @@ class Units:
         """Scaled features, from the sums of weight s_j^2 and of weight; with ``sums``, those of :meth:`centred`."""
         total = weight if weight > 0.0 else math.inf
         mean_square, mean = squares / total, np.zeros(len(squares)) if sums is None else sums / total
-        # Any positive scale is valid. The floor is for a feature that never moved: the difference is rounding then.
+        # Any positive scale is valid. The floor is for constant features, whose variance is rounding error.
         scale = np.sqrt(np.maximum(mean_square - mean * mean, MIN_DEVIATION**2 * mean_square))
         shift = np.where(scale > 0.0, mean, 0.0)
         if constant is not None:
@@ -104,7 +104,7 @@ class Units:
     def dual_norm(self, theta: Array, error: Array | None = None) -> float:
         """The dual norm of theta, d numbers or d x K.
 
-        With ``error``, an upper bound, in spite of rounding, for every theta whose row j is at most error_j away.
+        With ``error``, an upper bound for every theta whose row j differs by at most error_j.
         """
         theta = self.compared(theta)
         norm = float(np.linalg.norm(self.dual(theta)))
@@ -118,7 +118,7 @@ class Units:
         return (norm + slack) * (1.0 + (len(size) + 4) * FLOAT_EPS)
 
     def compared(self, x: Array) -> Array:
-        """x without its mean column, if only differences of columns count."""
+        """x minus its mean column, if only differences of columns count."""
         return x - x.mean(axis=1, keepdims=True) if self.relative else x
 
     def coordinates(self, u: Array) -> Array:
@@ -168,7 +168,7 @@ def price(norm: float, radius: float, ridge: float = 0.0) -> float:
     (6.0, 9.0, 4.0)
     """
     if not norm < math.inf:
-        return math.inf  # even for the radius 0: a model has no size if it differs in a feature without a scale
+        return math.inf  # even for the radius 0: features of scale 0 do not count in the norm
     if norm == 0.0 or radius == 0.0:
         return 0.0
     if norm <= ridge * radius:

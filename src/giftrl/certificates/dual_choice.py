@@ -1,8 +1,8 @@
 """Duals for committed examples, which are not stored.
 
-A committed example gets a dual a, is added to sums, and is gone. Any a in the domain of phi* gives a valid bound
-(:mod:`giftrl.certificates.bound`), and the bound is high if theta = -sum_t h_t a_t s_t is small. With the slope at the
-prediction as the dual, theta would end wherever the predictions led. So duals are steered: with H_j the sum of
+A committed example gets a dual a and is added to sums. Any a in the domain of phi* gives a valid bound
+(:mod:`giftrl.certificates.bound`), and the bound is high if theta = -sum_t h_t a_t s_t is small. The slope at the
+prediction would be a poor dual, since theta could become large. So duals are steered: with H_j the sum of
 h_t phi''_t s_tj^2, the present example included,
 
     a = prox slope of phi at q + k sum_j s_j theta_j / H_j, with the step length h k sum_j s_j^2 / H_j,
@@ -49,7 +49,7 @@ class ScalarDuals(NamedTuple):
     def bend(self, loss: Any, record: Any, given: Any, i: int, y: Any) -> float:
         if not kinked(loss):
             return scalar.curvature(loss, given.scores[i, 0], y)
-        # A loss of straight pieces: the parabola that is as high at the mean residual, or at the margin 1.
+        # A piecewise linear loss: curvature of the parabola of equal value at the mean residual, or at margin 1.
         away = record.sums[at.RESIDUAL_SUM]
         return record.sums[at.COMMITTED_WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
 
@@ -112,8 +112,8 @@ class VectorDuals(NamedTuple):
 def strength(loss: Any) -> float:
     """k for a loss.
 
-    If larger predictions never pay beyond a reach, as with the hinge loss, the weights of a mixture are boosted
-    (:func:`giftrl.ops.loss_scale.bold`), and so is the ball: theta must return faster by the same factor.
+    If the loss is flat beyond a margin, as the hinge loss, weights of a mixture are boosted
+    (:func:`giftrl.ops.loss_scale.bold`), and k grows by the same factor.
     """
     return STEERING_STRENGTH * bold(loss) if reach(loss) < math.inf else STEERING_STRENGTH
 

@@ -37,8 +37,8 @@ COMMITTED_SUMS = ("conjugate", "conjugate_size", "dual_squares", "infimum", "com
 class Evidence:
     """Stored examples, sums over the committed ones, the loss of the run, and its model.
 
-    A committed example t has a dual a_t in the domain of phi*, chosen by any rule, and was summed up. The duals of
-    stored examples are computed on request.
+    Each committed example t has a dual a_t in the domain of phi* and is contained in the sums. Duals of stored examples
+    are computed on request.
 
     Attributes:
         loss: a component of ``giftrl.losses``.
@@ -158,11 +158,11 @@ class Evidence:
         return [Units.of_features(self.squares, self.weight, self.constant, relative, sums) for sums in kinds]
 
     def commit(self, which: ArrayLike, duals: ArrayLike) -> "Evidence":
-        """The same evidence after some stored examples are committed.
+        """Commit some stored examples.
 
         Args:
             which: a mask, or positions of stored examples.
-            duals: for each of these any a in the domain of phi*; a row of K numbers for K scores.
+            duals: a dual in the domain of phi* for each; a row of K numbers for K scores.
         """
         chosen = np.zeros(len(self.examples.labels), bool)
         chosen[np.asarray(which)] = True
@@ -211,7 +211,7 @@ class Evidence:
     def _best(
         self, balls: list[tuple[Units, float]], time_limit: Any, target: float = math.inf, **given: Any
     ) -> BestLoss:
-        """The largest bound of several balls, which share the time."""
+        """The largest bound over several balls; the time is divided among them."""
         good = isinstance(time_limit, (int, float, np.number)) and bool(time_limit >= 0.0)  # NaN is not
         rule = "must be a number of seconds that is not negative"
         require(good, "time_limit", time_limit, rule, "try time_limit=10.0")
@@ -249,7 +249,7 @@ class Evidence:
             z = units.coordinates(units.compared(begin))[problem.rows.features]
             norm = float(np.linalg.norm(z))
             z = z * (radius / norm) if norm > radius else z
-            # A little more than the target, for the allowance that is subtracted.
+            # Slightly more than the target, since the rounding allowance is subtracted.
             enough = target + self.conjugate + 1e-9 * abs(target)
             solution = solve(problem, z, time_limit, steps, enough)
             bound = lower_bound(self, solution.duals, units, radius, ridge)
@@ -301,14 +301,14 @@ class Evidence:
         return None if self.constant is None else int(self.features[self.constant])
 
     def _as_moments(self) -> Moments | None:
-        """Second moments of all examples, if there are some or all examples are stored."""
+        """Second moments of all examples, if they exist or can be computed from stored examples."""
         if self.committed:
             return self.moments
         examples = self.examples._replace(indices=self.features[self.examples.indices])
         return Moments.of(self.loss, examples, self._constant_feature)
 
     def _among(self, features: NDArray[np.int64]) -> "Evidence":
-        """The same evidence with further features, and with second moments committed."""
+        """Extend the evidence by new features, and commit its second moments."""
         where = np.searchsorted(features, self.features)
         run = self if self.moments is None else replace(self, **self.moments.committed())
         examples = self.examples._replace(indices=where[self.examples.indices].astype(np.int32))

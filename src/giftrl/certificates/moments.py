@@ -16,7 +16,7 @@ from giftrl.losses import Squared
 
 #: With more features, second moments would take more time than learning.
 MAX_FEATURES = 64
-#: About how many numbers are dense at a time.
+#: The approximate number of entries in a dense block.
 DENSE_NUMBERS = 1 << 20
 #: The arrays of moments in a state, and the numbers, which share one array.
 MOMENT_ARRAYS = ("mean", "scatter", "cross", "squares")
@@ -68,7 +68,7 @@ class Moments:
 
     @classmethod
     def empty(cls, features: int | NDArray[np.int64], constant: int | None = None) -> "Moments":
-        """The moments of no examples, for this number of features, or for features with these numbers."""
+        """Moments before the first example, for a number of features or for given features."""
         numbers = np.arange(features) if isinstance(features, int) else features
         arrays: dict[str, Any] = {name: np.zeros(len(numbers)) for name in ("mean", "cross", "squares")}
         sums: dict[str, Any] = dict.fromkeys(("weight", "label_mean", "label_scatter", "label_squares"), 0.0)
@@ -79,9 +79,8 @@ class Moments:
     def of(
         cls, loss: Any, examples: Examples, constant: int | None, earlier: Optional["Moments"] = None
     ) -> Optional["Moments"]:
-        """The moments of these and earlier examples; None for another loss, or for many features.
-
-        Here ``constant``, as the examples' indices, is the number of a feature.
+        """Moments of these and earlier examples; None unless the loss is squared and features are few. ``constant`` is
+        the number of a feature.
         """
         if not isinstance(loss, Squared):
             return None
@@ -106,7 +105,7 @@ class Moments:
 
     @np.errstate(all="ignore")
     def add(self, rows: Any, labels: ArrayLike, weights: ArrayLike | None = None) -> "Moments":
-        """The moments with these examples as well; rows dense, n x d."""
+        """Add examples, given as dense n x d rows."""
         s, y = np.asarray(rows, dtype=float), np.asarray(labels, dtype=float)
         h = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
         batch = float(h.sum())
@@ -119,7 +118,7 @@ class Moments:
         centred, y_centred = s - mean, y - label_mean
         if self.constant is not None:
             centred[:, self.constant] = 0.0
-        # With the roots of the weights, so that neither squares nor weights alone overflow float64.
+        # Multiply by the root of the weights, so that nothing overflows float64.
         root = np.sqrt(h)
         centred, y_centred, s, y = centred * root[:, None], y_centred * root, s * root[:, None], y * root
         added = replace(
@@ -152,7 +151,7 @@ class Moments:
         return replace(self, weight=total, mean=mean, label_mean=label_mean, **sums)
 
     def among(self, features: NDArray[np.int64]) -> "Moments":
-        """The moments with further features, which were 0 in all of these examples."""
+        """Extend the moments by features that are 0 in all examples."""
         where, n = np.searchsorted(features, self.features), len(features)
         arrays: dict[str, Any] = {name: np.zeros(n) for name in ("mean", "cross", "squares")}
         for name, values in arrays.items():
@@ -238,7 +237,7 @@ class Moments:
         units = Units.of_features(self.squares, self.weight, self.constant, sums=sums)
         model = self.best_model(units)
         conjugate, theta, error = self.duals_of(np.zeros(len(self.mean)) if model is None else model)
-        if not (math.isfinite(conjugate) and np.isfinite(theta).all()):  # nothing can be proved any more
+        if not (math.isfinite(conjugate) and np.isfinite(theta).all()):  # overflow: no bound
             return {"theta": np.zeros(len(theta)), "conjugate": math.inf, "conjugate_size": 0.0, "dual_squares": 0.0}
         # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples; the
         # dual squares are chosen so that this is at least the error here.

@@ -1,4 +1,4 @@
-"""The bound for data beyond memory: examples are read repeatedly, and every pass computes a dual for each of them.
+"""The bound for data beyond memory: examples are read repeatedly, and every pass computes a dual for each example.
 
 The slopes at any model are duals, so every pass gives a bound. :func:`by_passes` runs Newton's method for the least
 loss F in a ball, with a pass for each point. With few features, a pass also adds up the matrix of second derivatives.
@@ -29,8 +29,8 @@ from giftrl.ops.loss_scale import kinked
 
 #: Up to this many coordinates a pass adds up the matrix of second derivatives.
 MAX_HESSIAN_COORDINATES = 2000
-#: The factor by which smoothing falls, and the least smoothing, as a share of the one that moves predictions by as much
-#: as their losses.
+#: The factor by which smoothing falls, and the minimum smoothing, relative to the smoothing that moves predictions by
+#: as much as their losses.
 SMOOTHING_FACTOR, MIN_SMOOTHING = 0.25, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the whole gap.
 SMOOTHED_GAP_SHARE = 0.3
@@ -38,7 +38,7 @@ SMOOTHED_GAP_SHARE = 0.3
 CLOSED_GAP, CLOSED_GAP_WITH_KINKS = 1e-6, 3e-4
 #: The least damping of steps for a loss with kinks, and the first damping of steps from a random part of the examples.
 MIN_DAMPING, FIRST_SAMPLED_DAMPING = 1e-4, 0.1
-#: The most passes in a row without a better bound, and the most attempts to shorten a step.
+#: The maximum number of passes without a better bound, and of attempts to shorten a step.
 MAX_IDLE_PASSES, MAX_ATTEMPTS = 6, 8
 #: The fractions of a step at which a pass adds up the loss as well.
 STEP_FRACTIONS = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.005, 0.001)
@@ -48,7 +48,7 @@ Watch = Callable[[int, float], None]
 
 
 class DataSample:
-    """All examples while they fit in memory, and then a random part of them.
+    """All examples if they fit in memory, else a random sample.
 
     Each example has a random key between 0 and 1, and is stored if the key is below ``share``, which is 1 at first. If
     there are more than ``most`` stored entries, the share is halved and examples with larger keys are dropped.
@@ -87,7 +87,7 @@ class DataSample:
 class Pass(NamedTuple):
     """The sums of one pass over all examples at a model u."""
 
-    evidence: Evidence  # every example committed, with its slope at u as its dual
+    evidence: Evidence  # evidence with every example committed; its dual is its slope at u
     value: float  # the sum of smoothed losses of u
     loss: float  # the sum of losses of u
     hessian: Array | None  # second derivatives of the smoothed losses, in the coordinates of the present units
@@ -109,12 +109,12 @@ def by_passes(
     """:meth:`giftrl.certificates.Evidence.best_loss` for examples that are read repeatedly instead of stored.
 
     Args:
-        empty: evidence without examples, with the sums of all examples over features.
-        blocks: reads all examples, the same ones each time.
+        empty: evidence without examples, with the feature sums of all examples.
+        blocks: a function that reads all examples, the same in each call.
         model: weights, d or d x K.
         scale: the size of the other models as a multiple of the size of ``model``.
-        time_limit: in seconds; no pass but the first begins later.
-        gap: the passes end when the loss of ``model`` is proved to be within this share of the best.
+        time_limit: in seconds; later, no new pass begins except the first.
+        gap: stop if the loss of ``model`` is within this share of the lower bound.
         sample: a random part of the examples, needed for many features.
         watch: called after each pass.
 
@@ -137,7 +137,7 @@ def by_passes(
 
 
 class _Passes:
-    """Newton's method with a pass for each point; the best bound of each ball, the least loss in the present one."""
+    """Newton's method with a pass over the data per point; tracks the best bound of each ball."""
 
     def __init__(
         self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array,
@@ -147,18 +147,18 @@ class _Passes:
         self.gap, self.sample, self.watch, self.passes, self.rows, self.idle = gap, sample, watch, 0, 0, 0
         self.smooth, self.eps, self.rough = not kinked(empty.loss), 0.0, 0.0
         self.direct = model.size <= MAX_HESSIAN_COORDINATES
-        self.damping = MIN_DAMPING  # a share of the curvature, added to it
+        self.damping = MIN_DAMPING  # damping, relative to the curvature
         self.units, self.radius = balls[0]
         self.bounds, self.at = [-math.inf] * len(balls), 0  # the best bound of each ball, and the present ball
         self.upper = math.inf  # the least loss in the present ball
         self.loss, self.zero, self.least = math.nan, 0.0, -math.inf  # of the model, and of 0; the sum of infima
 
     def run(self) -> None:
-        """Read until the bound is as high as asked for or possible, or the time is over."""
+        """Read until the bound reaches the target or its maximum, or time is up."""
         here = self.read(self.model)
         self.loss = here.loss
         squares, loss = here.evidence.dual_squares, min(here.loss, self.zero)
-        if not self.smooth:  # predictions are moved by about as much as their losses are
+        if not self.smooth:  # moves predictions by about as much as their losses
             self.rough = loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
         u = self.model if here.loss <= self.zero else np.zeros_like(self.model)
         for number, (units, radius) in enumerate(self.balls):
@@ -212,7 +212,7 @@ class _Passes:
         if here.hessian is not None:
             if not np.isfinite(here.hessian).all():
                 return np.zeros_like(z)
-            # A loss with kinks has next to no curvature in some directions: steps would be far too long.
+            # A loss with kinks has almost no curvature in some directions, so undamped steps would be too long.
             ridge = 0.0 if self.smooth else self.damping * float(np.trace(here.hessian)) / len(here.hessian)
             return newton_step(here.hessian, -theta.ravel(), z.ravel(), self.radius, ridge).reshape(z.shape)
         if self.direct or self.sample is None:
@@ -303,7 +303,7 @@ class _Passes:
 
     @property
     def finished(self) -> bool:
-        """True if there is nothing left to gain, or no time."""
+        """True if the gap is closed or time is up."""
         excess = max(*self.bounds, self.least) - self.least
         if self.gap > 0.0 and self.loss - self.least <= (1.0 + self.gap) * excess:
             return True

@@ -1,4 +1,4 @@
-"""The stored examples, and a linear term for the others, as a function to minimise."""
+"""The optimisation problem of the bound: stored examples, and a linear term for committed ones."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DIFFERENCE_STEP = 1e-4
 MIN_DENSE_SHARE, MAX_SMALL_MATRIX = 0.15, 20_000
 #: Up to this many features, a loop multiplies small matrices; BLAS would wait for its threads.
 MAX_LOOP_FEATURES = 40
-#: About how many entries of a full matrix are multiplied at a time.
+#: The approximate number of matrix entries multiplied at a time.
 BLOCK_ENTRIES = 1 << 17
 
 
@@ -59,7 +59,7 @@ class BallProblem:
         return loss_sum(self.loss, self.labels, self.weights, p) + self.linear(z)
 
     def linear(self, z: Array) -> float:
-        """The terms of F that depend on z alone."""
+        """The terms of F without losses."""
         return 0.5 * self.ridge * float(np.vdot(z, z)) - float(np.vdot(self.theta, z))
 
     def weighted(self, a: Array) -> Array:

@@ -36,13 +36,13 @@ Arrays = dict[str, NDArray[Any]]
 NO_NUMBERS = np.zeros(0)
 #: The default budget in nonzeros: about 12 megabytes.
 DEFAULT_BUDGET = 1_000_000
-#: The share of the budget in use after examples are dropped: by the thousand, so that this is rare.
+#: The share of the budget still used after a drop; many examples are dropped at once, so that drops are rare.
 REMAINING_SHARE = 0.6
-#: The key of an example without curvature: below all others, and above the threshold while every example is stored.
+#: The key of an example without curvature: below all other keys, above NO_THRESHOLD.
 KEY_WITHOUT_CURVATURE = -1e308
-#: Below the key of every example, and not -inf: the examples of a worker have keys, whether or not all are stored.
+#: The threshold while every example is stored: below every key, but not -inf, since workers always compute keys.
 LOWEST_THRESHOLD = -1.5e308
-#: The sums over committed examples, which are added up.
+#: The sums over committed examples that are additive over workers.
 ADDED_SUMS = slice(at.COMMITTED_COUNT, at.SUMS_LENGTH)
 LOW_BITS = 0xFFFFFFFF
 
@@ -50,10 +50,10 @@ LOW_BITS = 0xFFFFFFFF
 class WorkerSums(NamedTuple):
     """Sums over committed examples, at some features; from a worker, also its stored examples.
 
-    The sums of a worker include those that it began with.
+    The sums of a worker include its initial sums.
     """
 
-    features: NDArray[np.int64]  # their numbers, in order
+    features: NDArray[np.int64]  # feature numbers, ascending
     by_feature: NDArray[np.float64]  # of the record; empty if nothing is committed
     sums: NDArray[np.float64]  # of the record
     first: int = 0  # the number of the worker's first example
@@ -148,7 +148,7 @@ class RowReservoir:
         return ready(add_rows, self.compiled, counted=False)
 
     def _provide(self, given: Any, i: int) -> None:
-        """Provide what the loop needs for row i."""
+        """Handle the request with which the loop stopped at row i."""
         record, needs, size = self.record, self.record.sums[at.LOOP_NEEDS], count_entries(given.rows, i)
         if needs == at.NEEDS_LONGER_ARRAYS:
             needed, entries, examples = int(record.ends[self.stored]) + size, len(record.data), len(record.labels)
@@ -169,7 +169,7 @@ class RowReservoir:
             self.record = self.record._replace(by_feature=zeros((self.dimension, columns)))
 
     def drop(self, remaining: float) -> None:
-        """Commit examples until the others cost at most this; or replace all by second moments that say the same."""
+        """Commit examples until the rest costs at most this; or replace all by equivalent second moments."""
         if self._lent:
             self.record = self.record.resized(len(self.record.data), len(self.record.labels), copy=True)
             self._lent = False
@@ -213,7 +213,7 @@ class RowReservoir:
         ready(fill_keys, self.compiled, counted=False)(self.kind, self.loss, self.record, stored, self.stored)
 
     def commit_moments(self) -> None:
-        """Commit the examples of which only second moments are left."""
+        """Commit examples that are stored as second moments."""
         if self.moments is not None:
             self.open_sums()
             add_moments(self.record.by_feature, self.record.sums, self.moments, self.moments.features)
@@ -229,7 +229,7 @@ class RowReservoir:
 
     @np.errstate(all="ignore")
     def evidence(self, loss_sum: float, model: NDArray[Any], merged: bool = False) -> Evidence:
-        """The evidence so far, which does not change when more examples come.
+        """A snapshot of the evidence.
 
         Args:
             loss_sum, model: the loss of the run, and its weights.
@@ -249,9 +249,8 @@ class RowReservoir:
         by_feature = np.zeros((len(features), self.record.by_feature.shape[1]))
         by_feature[np.searchsorted(features, committed)] = self.record.by_feature[committed]
         if merged:
-            # A sum over n examples is rounded n times, and twice more for each worker and round. A worker that has
-            # added anything has committed an example, so that is at most 3 n times: the allowances triple, which are
-            # (n + 4) eps times the root of the one sum and times the other.
+            # A sum over n examples is rounded n times, and twice per worker and round. A contributing worker has
+            # committed at least one example, so there are at most 3 n roundings: the rounding allowances triple.
             sums[at.DUAL_SQUARES] *= 9.0
             sums[at.CONJUGATE_SIZE] *= 3.0
         if moments is not None:
@@ -275,7 +274,7 @@ class RowReservoir:
         )  # fmt: skip
 
     def sums_at(self, features: NDArray[np.int64]) -> WorkerSums:
-        """The sums at these features, for workers to begin with."""
+        """The sums at these features, the initial sums of workers."""
         by_feature = self.record.by_feature
         return WorkerSums(features, by_feature[features] if len(by_feature) else by_feature, self.record.sums.copy())
 
@@ -287,7 +286,7 @@ class RowReservoir:
         return made
 
     def begin_round(self, given: WorkerSums, first: int) -> None:
-        """Start a worker's round without examples, with sums at the features at which they differ from the worker's."""
+        """Start a worker's round: no examples, and updated sums at changed features."""
         if len(given.by_feature):
             self.open_sums()
             self.record.by_feature[given.features] = given.by_feature
@@ -303,7 +302,7 @@ class RowReservoir:
         return self.sums_at(features)._replace(first=first, stored=stored, moments=self.moments)
 
     def gather(self, replies: Sequence[WorkerSums]) -> NDArray[np.int64]:
-        """Add the examples and sums of all workers; return features whose sums changed beyond those of the replies."""
+        """Add the examples and sums of all workers; return further features whose sums changed."""
         if any(len(reply.by_feature) for reply in replies):
             self.open_sums()
         self._add_sums(replies)
@@ -320,7 +319,7 @@ class RowReservoir:
         return np.concatenate(changed)
 
     def watch_changes(self) -> Callable[[], NDArray[np.int64]]:
-        """A function that returns features whose sums have changed since because stored examples were committed."""
+        """A function that returns the features whose sums have changed since this call."""
         before, moments = self.record.sums[at.KEY_THRESHOLD], self.moments
         features = self.record.examples.indices.astype(np.int64)
         if moments is not None:
@@ -333,7 +332,7 @@ class RowReservoir:
         return changes
 
     def _add_sums(self, replies: Sequence[WorkerSums]) -> None:
-        """Add what workers have added; the sums of a single worker are the result."""
+        """Add the sums of workers; the sums of a single worker are copied."""
         record = self.record
         examples = record.sums[at.EXAMPLE_COUNT] + sum(reply.sums[at.EXAMPLE_COUNT] - reply.first for reply in replies)
         features, by_feature, total = replies[0][:3]
@@ -354,7 +353,7 @@ class RowReservoir:
         """Add the examples that workers have stored."""
         threshold = max(part.sums[at.KEY_THRESHOLD] for part in stored)
         all_stored = not self.record.sampled and threshold <= LOWEST_THRESHOLD
-        if not (self.record.sampled or all_stored) and self.stored:  # a worker has had too many
+        if not (self.record.sampled or all_stored) and self.stored:  # a worker exceeded the budget
             self.assign_keys(self.stored_rows())
         parts = [self.record.trimmed(), *stored]
         arrays: dict[str, Any] = {
@@ -377,7 +376,7 @@ class RowReservoir:
         self.record, self.moments = record, Moments.restore(state, self.dimension, self.constant)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle has no room for more examples, and the sums of committed features only."""
+        """Pickle without spare capacity, and with sums of committed features only."""
         record, seen = self.record.trimmed(), self.committed_features
         record = record._replace(by_feature=record.by_feature[seen])
         return self.__dict__ | {"record": record, "seen": (seen, len(self.record.by_feature))}
@@ -467,7 +466,7 @@ def add_rows(kind: Any, loss: Any, record: Any, given: Any, first: int) -> None:
         if not h > 0.0:
             continue
         y, slot, bent, key = given.labels[i], int(sums[at.STORED_COUNT]), 0.0, 0.0
-        stays = not (len(given.bases) > 0 and given.bases[i] != 0.0)  # a row with an offset is never stored
+        stays = not (len(given.bases) > 0 and given.bases[i] != 0.0)  # rows with offsets are never stored
         if stays and not every:
             bent = curvature(kind, loss, record, given, i, y)
             key = key_of(int(sums[at.EXAMPLE_COUNT]), h * bent)
@@ -508,7 +507,7 @@ def fill_keys(kind: Any, loss: Any, record: Any, stored: Any, count: int) -> Non
 
 @formula
 def commit_rows(kind: Any, loss: Any, record: Any, stored: Any, stay: Any) -> None:
-    """Commit stored examples that do not stay."""
+    """Commit stored examples that were not kept."""
     for i in range(len(stay)):
         if not stay[i]:
             y = stored.labels[i]

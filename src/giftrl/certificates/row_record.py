@@ -1,6 +1,6 @@
 """The arrays of a run's record: stored examples, and sums over the committed ones.
 
-An example is either stored whole, or *committed*: it gets a dual number a, is added to sums, and is gone.
+An example is either stored, or *committed*: it gets a dual number a and is added to sums.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,14 +14,14 @@ from giftrl.errors import require
 #: The columns of ``RowRecord.by_feature``: H, the sums of h s^2 and of h s, and theta, over committed examples.
 CURVATURE_COLUMN, SQUARES_COLUMN, SUMS_COLUMN, THETA_COLUMN = range(4)
 #: The entries of ``RowRecord.sums``: the numbers of all examples and of stored ones, the cost of these, the budget, the
-#: largest key of a dropped example, what a loop needs to continue, and from which row of the batch. Then, over
+#: largest key of a dropped example, the request of a stopped loop, and the row at which to continue. Then, over
 #: committed examples: their number, weight, h phi*(a), h times the size of its terms, h a^2, h inf phi, and h times the
 #: residual.
 (
     EXAMPLE_COUNT, STORED_COUNT, STORED_COST, COST_BUDGET, KEY_THRESHOLD, LOOP_NEEDS, NEXT_ROW, COMMITTED_COUNT,
     COMMITTED_WEIGHT, CONJUGATE_SUM, CONJUGATE_SIZE, DUAL_SQUARES, INFIMUM_SUM, RESIDUAL_SUM, SUMS_LENGTH,
 ) = range(15)  # fmt: skip
-#: What a loop can need: longer arrays, a larger part of the budget, or sums by feature.
+#: Requests of a loop: longer arrays, a larger part of the budget, or sums by feature.
 NEEDS_LONGER_ARRAYS, NEEDS_BUDGET, NEEDS_FEATURE_SUMS = 1.0, 2.0, 3.0
 #: Arrays with an entry for each stored example.
 PER_EXAMPLE = ("labels", "weights", "scores")
@@ -43,7 +43,7 @@ class Examples(NamedTuple):
         return sp.csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), features))
 
     def only(self, chosen: NDArray[np.bool_]) -> "Examples":
-        """The chosen examples."""
+        """Select examples."""
         lengths = np.diff(self.indptr)
         entries = np.repeat(chosen, lengths)
         ends = np.concatenate([[0], np.cumsum(lengths[chosen])])
@@ -51,7 +51,7 @@ class Examples(NamedTuple):
 
     @staticmethod
     def joined(blocks: "list[Examples]") -> "Examples":
-        """The examples of all blocks."""
+        """Concatenate blocks of examples."""
         starts = np.cumsum([0, *(len(each.data) for each in blocks)])
         bounds = [each.indptr[1:] + start for each, start in zip(blocks, starts, strict=False)]
         data, indices, _, labels, weights = (np.concatenate(each) for each in zip(*blocks, strict=True))
@@ -67,7 +67,7 @@ class RowRecord(NamedTuple):
     labels: NDArray[Any]
     weights: NDArray[np.float64]
     scores: NDArray[np.float64]  # n x K linear predictions
-    keys: NDArray[np.float64]  # of the random sample; empty as long as every example is stored
+    keys: NDArray[np.float64]  # keys of the random sample; empty if every example is stored
     by_feature: NDArray[np.float64]  # sums with a row for each feature; no rows until an example is committed
     sums: NDArray[np.float64]
     work: NDArray[np.float64]  # scratch memory, 2 x K numbers; not a part of the state
@@ -99,7 +99,7 @@ class RowRecord(NamedTuple):
         return Examples(*self.trimmed()[:5])
 
     def resized(self, entries: int, examples: int, copy: bool = False) -> "RowRecord":
-        """The same examples with room for this many entries and examples; ``copy`` moves all of them to new arrays."""
+        """A record with capacity for this many entries and examples; ``copy`` forces new arrays."""
         stored = self.stored
         used = {"data": int(self.ends[stored]), "indices": int(self.ends[stored]), "ends": stored + 1}
         sizes = {"data": entries, "indices": entries, "ends": examples + 1} | dict.fromkeys(PER_EXAMPLE, examples)
@@ -114,7 +114,7 @@ class RowRecord(NamedTuple):
         return self._replace(**arrays)
 
     def trimmed(self) -> "RowRecord":
-        """The same record without room for more examples."""
+        """The record without spare capacity."""
         stored = self.stored
         entries = int(self.ends[stored])
         arrays = {name: getattr(self, name)[:stored] for name in (*PER_EXAMPLE, "keys")}
@@ -129,7 +129,7 @@ class RowRecord(NamedTuple):
         return arrays | {"record": arrays.pop("by_feature")}
 
     def restored(self, state: Mapping[str, NDArray[Any]], example_cost: float, dimension: int) -> "RowRecord":
-        """The record with this state, which is checked: loops use its numbers as indices."""
+        """Restore a state; validated, since loops use its numbers as indices."""
         for name, good in self._checks(state, example_cost, dimension):
             rule = "must be of examples that this learner stored"
             require(bool(good), "state", name, rule, "use another copy of the file")

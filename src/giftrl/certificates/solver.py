@@ -1,4 +1,4 @@
-"""Duals for which the bound is nearly as high as possible.
+"""The solver: duals for which the bound is nearly optimal.
 
 :func:`solve` minimises F of a :class:`~giftrl.certificates.problem.BallProblem` by Newton's method. The slopes at its
 points are duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
@@ -29,7 +29,7 @@ CLOSED_GAP, CLOSED_GAP_OF_ZERO = 1e-7, 1e-13
 SMOOTHING_FACTOR, MIN_SMOOTHING = 0.3, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
 SMOOTHED_GAP_SHARE = 0.1
-#: The solver begins with the best of these multiples of the given model, or with 0.
+#: The solver starts at the best of these multiples of the given model, or at 0.
 START_FACTORS = (1.0, 0.3, 0.1, 0.03)
 #: This many turns of coordinate ascent count as one step.
 TURNS_PER_STEP = 30
@@ -46,14 +46,14 @@ USELESS_SHARE = 1e-7
 
 
 class Solution(NamedTuple):
-    """The end of a search for duals; upper minus gap is the largest D."""
+    """The result of the solver; upper minus gap is the largest D."""
 
-    duals: Array  # the best ones
+    duals: Array  # the best duals
     z: Array  # the last coordinates
     steps: int
-    gap: float  # between primal and dual
-    upper: float  # the least F of the points of the ball
-    what: str = "Newton steps"  # the kind of the steps
+    gap: float  # gap between primal and dual
+    upper: float  # the smallest F at any point of the ball
+    what: str = "Newton steps"  # the name of the method
 
 
 def solve(
@@ -96,7 +96,7 @@ class _Newton:
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
         self.size = abs(least)
-        for part in START_FACTORS:  # a boosted model is too large for its own loss
+        for part in START_FACTORS:  # a boosted model can have a higher loss than a multiple of it
             value = problem.primal(part * start, part * scores)
             if value < least:
                 least, self.z, self.p = value, part * start, part * scores
@@ -140,7 +140,7 @@ class _Newton:
 
     @property
     def roughness(self) -> float:
-        """The smoothing that would move predictions by as much as their losses are: loss over squared slopes."""
+        """The smoothing that would move predictions by as much as their losses: loss over squared slopes."""
         loss = self.problem.primal(np.zeros_like(self.z), self.p)
         squares = float(np.vdot(self.problem.weighted(self.a), self.a))
         return loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
@@ -161,7 +161,7 @@ class _Newton:
         return self.used >= self.steps or time.monotonic() >= self.end
 
     def sharpen(self) -> None:
-        """Smooth less, around the slopes of the last solution, and correct the multiplier of the ball."""
+        """Reduce smoothing, centred at the last solution's slopes, and update the multiplier of the ball."""
         if not self.smooth:
             self.least = min(self.least, MIN_SMOOTHING * self.roughness)
             self.lean, self.eps = self.a, max(SMOOTHING_FACTOR * self.eps, self.least)
@@ -347,7 +347,7 @@ class _Ascent(NamedTuple):
 
 @formula
 def _turn(loss: Any, x: Any, y: Any, weights: Any, order: Any, shifted: Any, squares: Any, state: Any) -> None:
-    """Give each row in turn its best dual; ``shifted`` are <X_i, t>, and ``squares`` |A_i|^2."""
+    """Update each row's dual in turn to its optimum; ``shifted`` are <X_i, t>, and ``squares`` |A_i|^2."""
     data, indices, indptr, a, r, sums = x.data, x.indices, x.indptr, state.a, state.r, state.sums
     for i in order:
         dot = sums[0] * shifted[i] - sums[1] - sums[0] * sums[2]

@@ -1,4 +1,4 @@
-"""Settings of learners, and the predictors of what they learned; for training, the estimators and the adapters.
+"""Settings of learners, and predictors of trained models.
 
 A :class:`Recipe` holds settings, :func:`make` returns the learner that they describe, :func:`freeze` the
 :class:`Predictor` of learners, and :class:`Labels` maps labels of classes to those of losses.

@@ -1,7 +1,5 @@
-"""Early stopping of several passes over the same rows, by the loss on rows that are held out.
-
-After the first pass the loss on rows that are learned says little about others. So some rows are held out: they are
-learned after the last pass, like any new rows. Training stops when the loss on them rises.
+"""Early stopping for several passes over the same rows. Some rows are held out as a validation set. Training stops when
+the validation loss rises; then the model also learns the held-out rows.
 """
 
 import copy
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from giftrl.config.recipe import Mixture
 
-#: From this row on, fewer rows are held out, so that those kept in memory grow with the logarithm of the data.
+#: From this row on, the held-out fraction shrinks, so that memory grows logarithmically with the data.
 FIRST_THINNED_ROW = 1 << 16
 
 
@@ -32,7 +30,7 @@ def held_out(first: int, rows: int, fraction: float) -> NDArray[np.bool_]:
 
 
 def settled(learner: Any) -> Any:
-    """A copy of a learner as it would be if the passes ended here."""
+    """A copy of a learner, finished as after the last pass."""
     settled = copy.deepcopy(learner)
     if isinstance(settled, Mixture):
         settled.settle()
@@ -40,28 +38,28 @@ def settled(learner: Any) -> Any:
 
 
 class EarlyStopping:
-    """Several passes over the same rows, of which the best one is kept.
+    """Several passes over the same rows; keeps the learner of the best pass.
 
     Args:
-        learners: of the columns of a model, trained by the caller between :meth:`begin` and :meth:`end`.
-        validate: returns the loss of learners on the rows held out; None if there are none.
+        learners: one per column of a model, trained by the caller between :meth:`begin` and :meth:`end`.
+        validate: a function from learners to their validation loss; None if no rows are held out.
     """
 
     def __init__(self, learners: Sequence[Any], validate: Callable[[list[Any]], float] | None = None) -> None:
         self.learners, self.validate = list(learners), validate
-        self.done = 0  # the number of passes so far
-        self.kept = 1  # the number of the best of them
-        self.losses: list[float] = []  # on the rows held out, after each pass
+        self.done = 0  # passes so far
+        self.kept = 1  # the number of the best pass
+        self.losses: list[float] = []  # the validation loss after each pass
         self.best: list[Any] = []  # the learners after the best pass, if rows are held out
 
     def begin(self) -> None:
-        """Begin a pass. From the second one on, mixtures are told that the rows are not new."""
+        """Begin a pass. From the second pass on, mixtures call ``repeat``."""
         for learner in self.learners if self.done > 0 else ():
             if isinstance(learner, Mixture):
                 learner.repeat()
 
     def end(self) -> bool:
-        """End a pass, and return whether another one may help."""
+        """End a pass; returns True if another pass may help."""
         self.done += 1
         if self.validate is None:
             self.kept = self.done
@@ -74,7 +72,7 @@ class EarlyStopping:
         return True
 
     def result(self) -> list[Any]:
-        """The learners after the best pass; after the last one, if no rows are held out."""
+        """The learners after the best pass, or after the last one if no rows are held out."""
         if self.best:
             return self.best
         for learner in self.learners:

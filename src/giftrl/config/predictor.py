@@ -1,4 +1,4 @@
-"""Frozen predictions of a model: weights, the range of predictions, the link from scores to answers, and losses."""
+"""Predictors: frozen weights, clipping, the link from scores to predictions, and losses."""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from giftrl.ops.loss import accepts, value
 from giftrl.ops.vector_loss import multiclass
 
 Array = NDArray[np.float64]
-#: Means are exp of a score that is clipped here, so that they are in float64.
+#: Scores of exponential links are clipped here, so that means are finite.
 LARGEST_LOG = 709.0
 
 
 class Link(StrEnum):
-    """The link from scores to labels. Scores have a row for each prediction, a column for each model or class."""
+    """The link from scores (a row per example, a column per model or class) to predictions."""
 
     IDENTITY = "identity"  # a score is a prediction, or its sign or the largest of a row is one
     SIGMOID = "sigmoid"  # a score is the log-odds of a class against the rest
@@ -32,21 +32,21 @@ class Link(StrEnum):
 
     @property
     def probable(self) -> bool:
-        """True if scores give probabilities."""
+        """True if the link gives probabilities."""
         return self in (Link.SIGMOID, Link.SOFTMAX)
 
     def means(self, scores: Any) -> Any:
-        """The numbers that scores predict."""
+        """Mean predictions."""
         return np.exp(np.minimum(scores, LARGEST_LOG)) if self is Link.EXP else scores
 
     def probabilities(self, scores: Array) -> Array:
-        """The probability of each class; those of single classes against the rest are scaled to sum 1."""
+        """The probability of each class; one-vs-rest probabilities are scaled to sum to 1."""
         if self is Link.SOFTMAX:
             return softmax(scores)
         if scores.shape[1] == 1:
             return np.column_stack([sigmoid(-scores), sigmoid(scores)])
         single = sigmoid(scores)
-        # Where every class is next to impossible, the largest score is what is left to go by.
+        # If all probabilities underflow, the class with the largest score gets 1.
         total = single.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0.0, single / np.where(total > 0.0, total, 1.0), softmax(scores)))
 
@@ -58,9 +58,8 @@ def link_of(loss: Any) -> Link:
 
 
 def range_of(learner: Any, clip: bool | None = True) -> tuple[float, float]:
-    """The lowest and the highest prediction of a learner of one score; only mixtures have a finite range.
-
-    Where ``clip`` is None, it has an end if predictions beyond it were clearly worse in the course of learning.
+    """The range of predictions of a learner of one score; finite for mixtures only. If ``clip`` is None, it is finite
+    only if clipping clearly reduced the progressive loss.
     """
     if isinstance(learner, MixtureLearner) and (learner.clipping_pays if clip is None else clip):
         return learner.range
@@ -68,16 +67,15 @@ def range_of(learner: Any, clip: bool | None = True) -> tuple[float, float]:
 
 
 class Predictor(NamedTuple):
-    """A linear model that no longer learns. It is small, can be pickled, and knows nothing of its learner.
+    """A frozen linear model: small, picklable and independent of its learner.
 
-    The score of a row x is ``x @ weights + constants``, clipped to [low, high]; there is a column for each model or
-    class.
+    Scores are ``x @ weights + constants``, clipped to [low, high], with a column for each model or class.
 
     Args:
         weights: a row for each feature, a column for each score; dense, or a SciPy CSR array.
-        constants: what is added to each score.
+        constants: the intercept of each score.
         low, high: the range of each score.
-        link: what a score means.
+        link: the link from scores to predictions.
         labels: the labels of the classes; None if predictions are numbers.
 
     >>> model = Predictor(np.array([[1.0], [-2.0]]), np.zeros(1), np.full(1, -3.0), np.full(1, 3.0), Link.EXP)
@@ -94,11 +92,11 @@ class Predictor(NamedTuple):
     labels: Labels | None = None
 
     def scores(self, x: Any) -> Array:
-        """The scores of rows, a column each.
+        """The scores of rows, a column per model or class.
 
         Args:
-            x: a matrix, sparse or dense; or :class:`giftrl.compiled.rows.CSR` rows of a stream, whose features may be
-                beyond those of the model and count nothing then.
+            x: a matrix, sparse or dense; or :class:`giftrl.compiled.rows.CSR` rows of a stream, in which features
+            unknown to the model are ignored.
         """
         scores = _stream_scores(x, self.weights) if isinstance(x, CSR) else x @ self.weights
         if hasattr(scores, "toarray"):
@@ -119,12 +117,12 @@ def freeze(
     """The predictor of what learners have learned so far.
 
     Args:
-        learners: of the same loss and features; their columns of weights are put side by side.
-        intercept: whether the last feature is the constant, which new rows do not have.
-        clip: False for scores that are linear wherever they lead; None for scores that may leave the range of the
-            labels seen unless that has proved costly.
+        learners: learners with the same loss and features; their columns of weights are concatenated.
+        intercept: True if the last feature is the constant, which new rows lack.
+        clip: True to clip scores to the range of the labels seen, False not to, None to clip if that reduced the
+        progressive loss.
         labels: the labels of the classes.
-        features: the numbers of the features that new rows have; by default all of them.
+        features: the features of new rows, by number; default: all.
 
     >>> learner = MixtureLearner(1, "squared", compiled=False)
     >>> _ = learner.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
@@ -161,7 +159,7 @@ def softmax(scores: Array) -> Array:
     return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
-#: With fewer rows, plain Python is done before the loop would be compiled or loaded.
+#: With fewer rows, plain Python is faster than loading the compiled loop.
 MAX_PLAIN_LOSSES = 5_000
 
 
@@ -173,9 +171,9 @@ def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
 
 
 def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
-    """Scores of classes as a mixture clips them in training: a hinge loss asks for no more than a margin of 1.
+    """Clip class scores as mixtures do in training: a hinge loss needs a margin of 1 only.
 
-    ``learners`` are those of the columns of the scores, or one for all of them. Other predictions stay as they are.
+    ``learners`` has one learner per column of the scores, or one for all. Other predictions are unchanged.
     """
     if accepts(learners[0].loss, 0.5) or not isinstance(learners[0], Mixture):
         return scores

@@ -1,4 +1,4 @@
-"""The settings of a learner, checked before anything is learned, and the labels of classes."""
+"""Settings of a learner, validated before training, and class labels."""
 
 import math
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from giftrl.ops.loss import accepts
 from giftrl.ops.vector_loss import multiclass
 
 Array = NDArray[np.float64]
-#: The beta of the mixture, which chooses its own rates.
+#: The beta of the mixture, which needs no learning rate.
 AUTO = "auto"
-#: The parts of a single learner that are not named.
+#: The default parts of a single learner.
 DEFAULTS = {"update": "proximal", "regularizer": "squared_norm", "schedule": "temporal"}
-#: All members of each kind of part, and what an object must bring to be one.
+#: For each kind of part, its built-in components, and the required methods of custom ones.
 KINDS: dict[str, tuple[Names, tuple[str, ...]]] = {
     "loss": (losses.EVERY, ("slope",)),
     "update": (updates.BY_NAME, ("pick",)),
@@ -39,7 +39,7 @@ FIELDS = {"beta", "lookahead"}
 
 
 class Components(NamedTuple):
-    """The members that a learner is made of. A mixture has a loss only."""
+    """The components of a learner. A mixture has a loss only."""
 
     loss: Any
     regularizer: Any = None
@@ -49,20 +49,20 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a learner; wrong ones are refused here, before there is one.
+    """The settings of a learner, validated on construction.
 
     Args:
         loss: a loss, by name or as an object.
         update, regularizer, schedule: the parts of a single learner, by name or as objects. None stands for
             :data:`DEFAULTS` if beta is a number; if beta is "auto" they must be None.
-        lookahead: True for H, False for H', None for H wherever the next regularizer is known in time.
+        lookahead: True for H, False for H', None for H if the next regularizer is known in time.
         beta: the scale of the schedule of a single learner; or "auto" for a mixture of learners.
-        preset: which experts a mixture has, "default" or "light".
+        preset: the base learners of a mixture, "default" or "light".
         parameters: further parameters of parts that are given by name, such as ``{"tau": 0.9}`` for the quantile loss.
             A parameter goes to every part that has it.
         dtype: float32 or float64, the type of stored weights.
-        witness_nonzeros: the most nonzeros of examples to store for the certificate of the best loss; 0 or None for no
-            such certificate.
+        witness_nonzeros: the maximum number of nonzeros to store for the lower bound on the best loss; 0 or None for no
+        bound.
 
     >>> Recipe("quantile", parameters={"tau": 0.9}).parts
     Components(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
@@ -90,7 +90,7 @@ class Recipe:
         parts = self.parts
         self._check_parameters()
         if self.auto:
-            known_preset(self.preset)  # raises, with the nearest name
+            known_preset(self.preset)  # raises an error that suggests the nearest name
         else:
             check_parts(*parts)
         stored_type(self.dtype)
@@ -99,17 +99,17 @@ class Recipe:
 
     @property
     def auto(self) -> bool:
-        """True if the learner is a mixture, which needs no parameters."""
+        """True if the learner is a mixture."""
         return isinstance(self.beta, str) and self.beta == AUTO
 
     @property
     def many(self) -> bool:
-        """True if the loss takes a score for each class."""
+        """True if the loss has a score for each class."""
         return multiclass(self.parts.loss)
 
     @cached_property
     def parts(self) -> Components:
-        """The members that the fields name, with their parameters."""
+        """The components that the fields name, with their parameters."""
         loss = self._member("loss")
         if self.auto:
             return Components(loss)
@@ -126,7 +126,7 @@ class Recipe:
         require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
 
     def _check_parameters(self) -> None:
-        """Raise unless a part that is named has every parameter, and nothing is named that "auto" chooses itself."""
+        """Raise an error for a parameter that no named part has, or for a setting that "auto" chooses itself."""
         known = {each for name, (kind, _) in KINDS.items() for each in _fields(kind, getattr(self, name))} - FIELDS
         others = {each for name in DEFAULTS for part in KINDS[name][0] for each in _fields(KINDS[name][0], part)}
         others -= FIELDS | known
@@ -149,7 +149,7 @@ class Recipe:
             raise InvalidInput(name, value, rule, "name a part that has it, or set it on the object that you pass")
 
     def _member(self, name: str, **own: Any) -> Any:
-        """A part by its field: made with the parameters that it has, or taken as it is."""
+        """The component of a field: created by name with its parameters, or the given object."""
         kind, methods = KINDS[name]
         given = getattr(self, name)
         if not isinstance(given, str):
@@ -173,13 +173,13 @@ class Recipe:
 
 
 def _fields(kind: Names, given: Any) -> tuple[str, ...]:
-    """The parameters of the member of that name; none of an object, which has its own already."""
+    """The parameters of the component with that name; none for an object."""
     return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
 
 
 @dataclass(eq=False, repr=False)
 class Parameters:
-    """The settings of a learner and of its rows; :class:`giftrl.linear.FTRLClassifier` explains each."""
+    """Settings of a learner and its data; documented in :class:`giftrl.linear.FTRLClassifier`."""
 
     loss: Any
     update: Any = None
@@ -195,7 +195,7 @@ class Parameters:
     witness_nonzeros: int | None = DEFAULT_BUDGET
 
     def _recipe(self, **chosen: Any) -> Recipe:
-        """The learner that the parameters describe; ``chosen`` are parts that they leave open."""
+        """The recipe for these parameters; ``chosen`` has defaults for parts left open."""
         if self.normalize not in (None, "unit"):
             raise UnknownName("normalize", self.normalize, ["None", "unit"])
         bound = self.gradient_bound
@@ -206,16 +206,16 @@ class Parameters:
 OneScore = LinearLearner | MixtureLearner
 Mixture = MixtureLearner | MulticlassMixture
 Learner = LinearLearner | MulticlassLearner | Mixture
-#: Name, share of the prediction and progressive loss of each expert of a mixture.
+#: Name, share of the prediction and progressive loss of each base learner of a mixture.
 Experts = list[tuple[str, float, float]]
 
 
 def make(
     recipe: Recipe, dimension: int, classes: int | None = None, *, constant: int | None = None, compiled: bool = True
 ) -> Any:
-    """A learner that has learned nothing yet, one of :data:`Learner`.
+    """Create an untrained learner, one of :data:`Learner`.
 
-    Losses that take a score for each class need the number of ``classes``. ``constant`` is the feature that is always
+    Multiclass losses need the number of ``classes``. ``constant`` is the feature that is always
     1, or None; with ``compiled`` False, loops run as plain Python.
 
     >>> make(Recipe("squared"), 3, constant=2)
@@ -239,10 +239,10 @@ def make(
 def make_each(
     recipe: Recipe, dimension: int, models: int, *, constant: int | None = None, compiled: bool = True
 ) -> list[OneScore] | list[LinearLearners]:
-    """Learners of that many models of one score each: a single one that learns them in one pass, or one for each.
+    """Create learners for several models of one score: a single one for all if possible, else one for each.
 
-    A mixture, an L1 term with one strength for all coordinates, and parts of your own cannot share a pass. All
-    models share one budget of stored examples.
+    Mixtures, L1 terms with one strength for all coordinates, and custom parts need separate learners. All models share
+    one budget of stored examples.
 
     >>> make_each(Recipe("squared", beta=1.0), 2, 3)[0].x.shape
     (2, 3)
@@ -265,17 +265,17 @@ def make_each(
 
 
 def experts_of(learner: Any) -> Experts:
-    """The experts of a mixture; a single learner has none, which is an AttributeError."""
+    """The base learners of a mixture; AttributeError for a single learner."""
     if isinstance(learner, Mixture):
         return learner.experts
     raise AttributeError("experts_ is the table of a mixture, and beta is a number here; use beta='auto'")
 
 
 class Labels(NamedTuple):
-    """The labels of classes: label number k stands for class k.
+    """Class labels: label k is the name of class k.
 
-    A loss of one score takes -1 and +1: for two classes, class 1 is +1; for more, each class has a model of its own
-    that tells it from the rest. A loss of K scores takes the number of the class.
+    A loss of one score takes -1 and +1: in binary classification, class 1 is +1; multiclass is one-vs-rest. A
+    multiclass loss takes the number of the class.
 
     Args:
         values: different labels, of any type that can be sorted.
@@ -292,30 +292,30 @@ class Labels(NamedTuple):
     values: NDArray[Any]
 
     def codes(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """The number of the class of each label; -1 where it is none of these labels."""
+        """The class number of each label; -1 for an unknown label."""
         order = np.argsort(self.values)
         places = np.searchsorted(self.values, y, sorter=order)
         codes: NDArray[np.int64] = order[np.minimum(places, len(self.values) - 1)]
         return np.where(self.values[codes] == y, codes, -1)
 
     def one_against_rest(self, codes: NDArray[np.int64]) -> Array:
-        """A column for each class: +1 in its own rows, -1 in all others."""
+        """One-vs-rest targets: a column per class, +1 for its rows, -1 for others."""
         return as_signs(codes[:, None] == np.arange(len(self.values)))
 
     def best(self, scores: Array) -> NDArray[Any]:
-        """The label of the class with the largest score; the second of two that share one score, if it is positive."""
+        """The predicted labels: the class with the largest score, or in binary classification the sign of the score."""
         codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.int64)
         labels: NDArray[Any] = self.values[codes]
         return labels
 
 
 def as_signs(positive: Any) -> Array:
-    """+1 where true, -1 where false."""
+    """+1 for True, -1 for False."""
     return np.where(positive, 1.0, -1.0)
 
 
 def takes_signs(loss: Any, only: bool = False) -> bool:
-    """True if the labels of a loss are -1 and +1; with ``only``, if nothing in between is.
+    """True if a loss takes the labels -1 and +1; with ``only``, no number in between.
 
     >>> from giftrl.losses import Absolute, Hinge
     >>> takes_signs(Hinge(), only=True), takes_signs(Absolute()), takes_signs(Absolute(), only=True)

@@ -1,4 +1,4 @@
-"""Model files of earlier versions, converted to what this version writes.
+"""Conversion of model files of earlier versions.
 
 Version 1 (giftrl 0.1) kept the digest of a file in an entry of its own, the coordinates of every feature of a learner
 with a fixed beta, and one block of memory for each feature of a mixture: five float64 (scale, centre, mean over the
@@ -30,7 +30,7 @@ SCALE, CENTRE, MEAN, COUNT, DENSE_PLACE, THETA = range(6)
 
 
 def metadata_of_now(metadata: Mapping[str, str], entry: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-    """The metadata of a file and the parsed entry of giftrl, with the digest in that entry."""
+    """Convert metadata: the digest moves into the entry of giftrl."""
     if entry.get("version") != 1 or "sha256" in entry or "sha256" not in metadata:
         return dict(metadata), entry
     rest = {name: value for name, value in metadata.items() if name != "sha256"}
@@ -38,12 +38,12 @@ def metadata_of_now(metadata: Mapping[str, str], entry: dict[str, Any]) -> tuple
 
 
 def settings_of_now(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a model, with those that came later: no stored examples, no products, no n-grams."""
+    """Add settings of later versions with their neutral values: no stored examples, products or n-grams."""
     return {"witness_nonzeros": None, "interactions": (), "ngrams": ()} | dict(state)
 
 
 def arrays_of_now(learner: Any, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The arrays of a learner in a file; ``learner`` is new and has the same settings."""
+    """Convert the arrays of a learner; ``learner`` is untrained and has the same settings."""
     state = dict(arrays)
     if not isinstance(learner, Mixture):
         if "coordinates" in state and "coordinates.seen" not in state:
@@ -60,7 +60,7 @@ def arrays_of_now(learner: Any, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 
 def _feature_arrays(learner: Mixture, old: NDArray[np.float64]) -> Arrays:
-    """Record, blocks and theta from the blocks of version 1; nothing if ``old`` has another type or width."""
+    """Convert the blocks of version 1 to record, blocks and theta; empty if ``old`` has another type or width."""
     scores, dtype, places = learner.classes or 1, learner.dtype, learner.places
     curve, first, coin, total = _old_columns(learner.classes, lanes(learner.grid), dtype)
     if old.dtype != np.float64 or old.ndim != 2 or old.shape[1] * 8 != total * np.dtype(dtype).itemsize:

@@ -1,4 +1,4 @@
-"""Streams: from files, in whatever format, to batches of rows that a learner takes.
+"""Streams: from files, in whatever format, to batches of rows for a learner.
 
 >>> import pathlib, tempfile
 >>> from giftrl import streams

@@ -1,4 +1,4 @@
-"""A batch: consecutive rows of one source as sparse arrays, and the rows that could not be read."""
+"""Batches: consecutive rows of one source as sparse arrays, and rejected rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from giftrl.errors import SKIP_HINT, Hint
 
 
 class Position(NamedTuple):
-    """The place of a row in the sources, from which reading can be resumed.
+    """A position in the sources, from which reading can be resumed.
 
     >>> Position()
     Position(source=0, offset=0, line=1)
@@ -26,7 +26,7 @@ class Position(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A row that could not be read, with the problem and its place.
+    """A rejected row: its position, the problem and the expected text.
 
     >>> print(Rejected("a.svm", 3, 7, "a value that is not a number: 'x'", "a finite number", b"1 2:x"))
     a.svm:3:7: a value that is not a number: 'x', expected a finite number
@@ -48,7 +48,7 @@ class Rejected(NamedTuple):
 class Batch:
     """Rows of one source, sparse: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``.
 
-    No feature is named twice in a row, and all values are finite.
+    Each row has a feature at most once. All values are finite.
 
     >>> rows, one = (np.array([2.5]), np.array([7], np.int32), np.array([0, 1])), np.ones(1)
     >>> batch = Batch("a.svm", *rows, one, one, np.ones(1, np.int64), np.empty(0, np.uint8), Position(0, 6, 2))
@@ -66,23 +66,23 @@ class Batch:
     groups: NDArray[np.uint8]  # the namespace or column of each entry; empty if nothing asks for it
     end: Position  # where the next row begins
     rejected: tuple[Rejected, ...] = ()
-    tags: tuple[str, ...] = ()  # one for each row, or none at all
+    tags: tuple[str, ...] = ()  # one tag for each row, or an empty list
     bases: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # added to predictions; empty if all are 0
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def only(self, chosen: NDArray[np.bool_]) -> "Batch":
-        """The rows for which ``chosen`` is true, without rejected rows."""
+        """Select rows by a boolean mask; rejected rows are dropped."""
         return replace(keep_rows(self, chosen), rejected=())
 
     @property
     def nonzeros(self) -> int:
-        """The number of entries of all rows."""
+        """The total number of entries."""
         return len(self.data)
 
 
-# Rows as learners need them: each feature at most once, none unknown, all values finite.
+# Clean-up of rows: sum duplicate features, drop unknown ones, reject infinite values.
 
 ONE = np.uint64(1)
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -90,9 +90,9 @@ HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 @formula
 def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, places: Any) -> Any:
-    """Sum entries of equal index and drop those of a negative one, in place and in order; returns how many are left.
+    """Sum entries of equal index and drop entries of negative index, in place; returns the number left.
 
-    ``rows`` and ``places`` are an open hash table, shared by all rows: a cell belongs to the row that is written in it.
+    ``rows`` and ``places`` are a hash table that all rows share: a cell is in use if it holds the current row's number.
     """
     out = np.uint64(0)
     first = np.uint64(indptr[0])
@@ -136,7 +136,7 @@ def merge(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
     """Sum equal features of each row and drop unknown ones, which have index -1; the arrays are overwritten."""
     longest = int(np.diff(indptr).max(initial=1))
-    size = 1 << (2 * longest - 1).bit_length()  # the power of two that holds the longest row twice
+    size = 1 << (2 * longest - 1).bit_length()  # a power of two, at least twice the length of the longest row
     rows, places = np.full(size, -1, np.int64), np.empty(size, np.int64)
     count = ready(merge_rows, compiled)(data, indices, groups, indptr, rows, places)
     return data[:count], indices[:count], groups[: count if len(groups) else 0], indptr
@@ -144,7 +144,7 @@ def merge(
 
 def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rows with a value that is not finite."""
-    # A sum is finite only if its terms are: this is quicker.
+    # If the sum is finite, so is every value; the sum is faster to check.
     with np.errstate(all="ignore"):
         if np.isfinite(data.sum()):
             return np.empty(0, np.int64)
@@ -153,7 +153,7 @@ def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[
 
 
 def keep_rows(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
-    """The rows for which ``keep`` is true."""
+    """Select rows by a boolean mask."""
     if keep.all():
         return batch
     counts = np.diff(batch.indptr)
@@ -172,16 +172,16 @@ def keep_rows(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
     )
 
 
-# Labels that are names, such as yes and no; a batch holds their numbers.
+# Labels that are names, such as yes and no, and their codes in batches.
 
-#: Stands in a batch for a label that is none of the names.
+#: The code of a label that is none of the known names.
 UNKNOWN_LABEL = -1.0
-#: Up to this, float64 has every whole number.
+#: float64 represents every whole number up to this one.
 MAX_EXACT_INTEGER = 1 << 53
 
 
 class LabelNames:
-    """The names of labels; label number k of a batch is ``names[k]``.
+    """The names of labels; code k in a batch means ``names[k]``.
 
     Args:
         names: different from each other, none of them empty.
@@ -199,28 +199,28 @@ class LabelNames:
         return {name: k for k, name in enumerate(self.names)}
 
     def code(self, name: str) -> float:
-        """The number of a name; :data:`UNKNOWN_LABEL` where it is not known."""
+        """The code of a name; :data:`UNKNOWN_LABEL` if the name is unknown."""
         return float(self._places.get(name, UNKNOWN_LABEL))
 
     def codes(self, names: Iterable[str | None]) -> NDArray[np.float64]:
-        """The numbers of names; NaN for a label that is missing."""
+        """The codes of names; NaN for a missing label."""
         return np.array([np.nan if name is None else self.code(name) for name in names], np.float64)
 
 
 class CollectedLabels(LabelNames):
-    """Names that are not known before: each label that a parser meets gets the next number.
+    """Label names collected while parsing: each new name gets the next code.
 
-    Compiled loops look names up in a table that is made before: there, each label is unknown.
+    Compiled loops use a fixed table of names, so in these every label is unknown.
     """
 
     def __init__(self) -> None:
-        super().__init__(("\n",))  # which no label is
+        super().__init__(("\n",))  # matches no label
 
     def code(self, name: str) -> float:
         return float(self._places.setdefault(name, len(self._places)))
 
     def texts(self, codes: NDArray[np.float64]) -> list[str | None]:
-        """The names with these numbers; None for a missing label, and "" for :data:`UNKNOWN_LABEL`."""
+        """The names of codes; None for a missing label, and "" for :data:`UNKNOWN_LABEL`."""
         names = ["", *self._places]
         return [None if code != code else names[int(code) + 1] for code in codes.tolist()]
 

@@ -30,7 +30,7 @@ class Kind:
     LABEL = "label"
     WEIGHT = "weight"
     IGNORED = "ignored"
-    NUMBER = "number"  # the feature "column", with the number as its value, or "column=missing"; 0 adds nothing
+    NUMBER = "number"  # the feature "column" with the number as its value, or "column=missing"; 0 adds no feature
     CATEGORY = "category"  # the feature "column=value", with value 1
     NUMBERS = "numbers"  # a list: the features "column^0", "column^1", ...
     CATEGORIES = "categories"  # a list of categories: a feature for each
@@ -38,7 +38,7 @@ class Kind:
     TEXT = "text"  # the features "column=word", with value 1, for the words that are in the text
 
     ALL = (LABEL, WEIGHT, IGNORED, NUMBER, CATEGORY, NUMBERS, CATEGORIES, DATE, TEXT)
-    WRITTEN = (CATEGORY, DATE, TEXT)  # those that CSV delivers as text
+    WRITTEN = (CATEGORY, DATE, TEXT)  # kinds that CSV reads as text
 
 
 @validated
@@ -48,17 +48,17 @@ class Columns(NamedTuple):
     A column is given by its name or by its number: 0 is the first and -1 the last.
 
     Args:
-        label: the column with the label. If none is given: the one that is called label, target, y or class; else the
-            last one. In JSON lines: the first of these names that the first object has.
-        weight: the column with the weight of the row. If none is given every row weighs 1; in JSON lines with a
-            "features" object, the key "weight".
+        label: the column with the label. Default: the column called label, target, y or class, else the last column; in
+        JSON lines, the first of these names in the first object.
+        weight: the column with the weight of the row. Default: every weight is 1; in JSON lines with a "features"
+        object, the key "weight".
         ignore: columns to leave out.
         categorical: columns whose values are categories even if they are numbers or dates. Text is always
             categorical.
-        date: columns of ISO dates and times. Tables show by themselves which these are; in JSON they must be given.
-        text: columns of text whose words are features, each with value 1 if the text has it.
-        delimiter: between the columns of CSV; found among tab, semicolon, comma and bar if not given.
-        header: whether CSV begins with the names of its columns; found if not given.
+        date: columns of ISO dates and times. They are detected in tables, but must be given for JSON.
+        text: columns of text. Each word of a text is a feature with value 1.
+        delimiter: the delimiter of CSV. Default: detected among tab, semicolon, comma and bar.
+        header: whether CSV begins with the names of its columns. Default: detected.
         missing: spellings of a missing number in columns of numbers. An empty field is always missing.
 
     >>> Columns(label="clicked", ignore=("id",)).label
@@ -81,11 +81,11 @@ class Columns(NamedTuple):
             require(isinstance(value, tuple), argument, value, "must be a tuple", f"write ({value!r},)")
         mark = self.delimiter
         good = mark is None or (len(mark) == 1 and mark.isascii() and mark not in '\r\n"0123456789+-.eE')
-        require(good, "delimiter", mark, "must be one character that is no part of numbers or lines", "try ','")
+        require(good, "delimiter", mark, "must be one character that numbers and line ends do not contain", "try ','")
 
 
 class Schema(NamedTuple):
-    """Names and roles of columns, decided once and then the same for all sources.
+    """Names and roles of columns, decided by the first source and used for all others.
 
     >>> schema = Schema(("y", "age"), ("label", "number"))
     >>> Schema.restore(schema.state()) == schema
@@ -96,15 +96,15 @@ class Schema(NamedTuple):
     kinds: tuple[str, ...]
 
     def state(self) -> dict[str, list[str]]:
-        """The schema as :meth:`restore` takes it; fits into JSON."""
+        """The schema as a dict for JSON; :meth:`restore` reads it."""
         return {"names": list(self.names), "kinds": list(self.kinds)}
 
     @staticmethod
     def restore(state: Mapping[str, Any]) -> "Schema":
-        """The schema that a state was taken from."""
+        """The schema from a dict that :meth:`state` made."""
         names, kinds = tuple(state.get("names", ())), tuple(state.get("kinds", ()))
         rule = f"must have a kind for each name, and has {len(names)} names and {len(kinds)} kinds"
-        require(len(names) == len(kinds), "schema", state, rule, "use what Schema.state() gave")
+        require(len(names) == len(kinds), "schema", state, rule, "pass the result of Schema.state()")
         for kind in kinds:
             if kind not in Kind.ALL:
                 raise UnknownName("schema", kind, Kind.ALL)
@@ -112,12 +112,12 @@ class Schema(NamedTuple):
 
     @property
     def label(self) -> str | None:
-        """The name of the column of labels, or None."""
+        """The name of the label column, or None."""
         return next((name for name, kind in zip(self.names, self.kinds, strict=True) if kind == Kind.LABEL), None)
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> "Schema":
-        """The schema in a JSON file: ``{"names": [...], "kinds": [...]}``, or that under the key "schema"."""
+        """The schema in a JSON file: ``{"names": [...], "kinds": [...]}``, or the same under the key "schema"."""
         form = 'write {"names": ["age", "y"], "kinds": ["number", "label"]}, or use what inspect --json prints'
         try:
             given = json.loads(Path(path).read_bytes())
@@ -140,7 +140,7 @@ class Schema(NamedTuple):
         return schema
 
     def kinds_of(self, names: Sequence[str], source: str, columns: Columns) -> tuple[str, ...]:
-        """The roles of the columns of another source, by their names; label and weight may be missing.
+        """Match the columns of another source to this schema by name; label and weight may be missing.
 
         If the user named columns that are not known, these may be ignored, or be the label or the weight; all others
         must have the role that they are known for.
@@ -176,7 +176,7 @@ class Schema(NamedTuple):
 
 
 def _said(columns: Columns) -> Iterator[tuple[str, Reference, tuple[str, ...]]]:
-    """For each column that the user named: the argument, the name or number, and the kinds that it may have."""
+    """Columns named by the user: the argument, the name or number, and the allowed kinds."""
     for argument, references, kinds in (
         ("ignore", columns.ignore, (Kind.IGNORED,)),
         ("weight", (columns.weight,), (Kind.WEIGHT,)),
@@ -199,10 +199,9 @@ def _some(names: Sequence[str]) -> str:
 def decide(
     columns: Columns, names: Sequence[str], looks: Sequence["InferredColumn"], source: str, delimiter: str | None = None
 ) -> tuple[Schema, tuple[Message, ...]]:
-    """Decide the role of each column of a table by what the user said and what its fields are.
+    """Decide the role of each column of a table from the user's options and the column's fields.
 
-    Also returns remarks about columns whose inferred kind is used because nobody gave another one. The delimiter is
-    that of CSV.
+    Also returns remarks about columns whose kind was inferred. ``delimiter`` is the delimiter of CSV.
     """
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
@@ -238,7 +237,7 @@ def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
 
 
 def find(names: Sequence[str], reference: Reference, argument: str) -> int:
-    """The number of the column that a name or number refers to."""
+    """The position of the column with a name or number."""
     if isinstance(reference, str) and reference in names:
         return list(names).index(reference)
     try:
@@ -251,17 +250,17 @@ def find(names: Sequence[str], reference: Reference, argument: str) -> int:
 
 
 def group_of(name: str) -> str:
-    """The group of a column: what is before a caret, or all of its name."""
+    """The group of a column: the part before the caret, or the whole name."""
     return name.partition("^")[0]
 
 
 # Infer the roles of columns from their first fields: dates, numbers with commas or units, long texts, ids.
 
-#: How many fields of a column are looked at, one by one.
+#: The number of fields of a column that are examined.
 FIELDS_TO_INFER = 200
-#: With fewer rows it is no wonder that they are all different.
+#: With fewer rows, distinct values do not suggest an id.
 MIN_ROWS_TO_COMPARE = 20
-#: A column whose fields have more words on average is text, and not a category.
+#: A column with more words per field on average is free text, not a category.
 MAX_CATEGORY_WORDS = 4
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
@@ -270,7 +269,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _CLOCK = (
     r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?[ap]\.?m\.?)?(?: ?(?:[a-z]{3,4}|[+-][0-9]{2}:?[0-9]{2}))?"
 )
-#: Dates in spellings that have more than one meaning, or a meaning in one language only.
+#: Dates in ambiguous spellings, or with month names.
 _DATE = re.compile(
     rf"(?:[a-z]{{2,9}}[,.]? +)?(?:[0-9]{{1,2}}/[0-9]{{1,2}}/(?:[0-9]{{2}}|[0-9]{{4}})"
     rf"|[0-9]{{1,2}}([.-])[0-9]{{1,2}}\1(?:19|20)[0-9]{{2}}|(?:19|20)[0-9]{{2}}([/.])[0-9]{{1,2}}\2[0-9]{{1,2}}"
@@ -284,10 +283,10 @@ _UNIT = re.compile(
     rf"[+-]?(?:(?P<currency>{_CURRENCY}) ?[+-]?)?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)"
     rf"(?(currency)| ?(?:[%‰]|{_CURRENCY}|(?P<letters>[°µ]?[a-zA-Z]{{1,7}}(?:/[a-z]{{1,4}})?[²³]?)))"
 )
-#: Of so many different numbers letters behind them are a unit: 2D and 3D are names.
+#: Letters after a number are a unit only if at least this many numbers differ: 2D and 3D are names.
 MIN_NUMBERS_WITH_UNIT = 3
 _ID = re.compile(r"(?:^|[^a-zA-Z])(?:id|ID|Id|uuid|UUID|guid|GUID)(?:$|[^a-zA-Z])|[a-z0-9]I[dD]$")
-#: Counters of these names are time, and not ids.
+#: Row counters with these names are times, not ids.
 _TIME = re.compile(r"t|time|date|second|minute|hour|day|week|month|quarter|year|step|age", re.IGNORECASE)
 
 
@@ -295,15 +294,15 @@ class InferredColumn(NamedTuple):
     """The inferred kind of a column, and remarks about its fields."""
 
     kind: str
-    comma: str = ""  # one of its numbers with a comma, if these are most of its fields
-    date: str = ""  # one of its dates that can be read in several ways
-    unit: str = ""  # one of its numbers with a unit
-    words: float = 0.0  # how many a field has on average, where texts of many words are mostly different
-    different: bool = False  # True if it seems to be an id: different in each row
+    comma: str = ""  # an example of a number with a comma, if most fields are like it
+    date: str = ""  # an example of an ambiguous date
+    unit: str = ""  # an example of a number with a unit
+    words: float = 0.0  # words per field on average, for mostly distinct long texts
+    different: bool = False  # True if every row has a different value, as an id has
 
 
 def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> InferredColumn:
-    """Infer the kind of a column of text from some fields that are not missing, of ``rows``, ``distinct`` different.
+    """Infer the kind of a column of text from a sample of its present fields.
 
     >>> infer_from_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
     ('date', 'ignored')
@@ -331,9 +330,9 @@ def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> Inferre
 
 
 def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
-    """Infer the kind of a column of numbers: distinct whole numbers are ids if the name of the column says so.
+    """Infer the kind of a column of numbers: distinct whole numbers are ids if the column is named like an id.
 
-    So are those that count the rows from 0 or 1, unless they are called time.
+    Row counters from 0 or 1 are ids too, unless the column is named like a time.
 
     >>> squares = np.arange(50) ** 2
     >>> infer_from_numbers("user_id", squares).different, infer_from_numbers("paid", squares).different
@@ -358,7 +357,7 @@ def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
 
 
 def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
-    """True if at least nine out of ten fields are good: the others are mistakes to report."""
+    """True if at least nine out of ten fields are good."""
     bad = 0
     for field in fields:
         bad += good(field) is None
@@ -368,7 +367,7 @@ def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
 
 
 def _same_unit(fields: Sequence[str], distinct: int) -> bool:
-    """True if nine out of ten fields are percents or amounts of money, or have the unit of the first field."""
+    """True if nine out of ten fields are percentages, amounts of money or in the unit of the first."""
 
     def unit(field: str) -> str | None:
         found = _UNIT.fullmatch(field)
@@ -380,8 +379,8 @@ def _same_unit(fields: Sequence[str], distinct: int) -> bool:
     return _most(fields, lambda field: True if unit(field) == first else None)
 
 
-#: Remarks about columns: the mark of these in :class:`InferredColumn`, the argument that changes their role, and the
-#: text before and after that argument.
+#: Remarks about columns: a field of :class:`InferredColumn`, the argument that changes the role, and the text around
+#: it.
 REMARKS = (
     (
         "date",
@@ -431,9 +430,9 @@ def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | No
 
 
 def _no_commas(name: str, value: str, source: str, delimiter: str | None) -> BadSource:
-    """The error for a column of numbers with commas; with a command that converts CSV, whose delimiter is given."""
+    """The error for a column of numbers with commas, with a command that converts a CSV file."""
     remedy = "write 3.14 in place of 3,14"
-    if _THOUSANDS.fullmatch(value):  # as are all others
+    if _THOUSANDS.fullmatch(value):  # the delimiter is never a decimal comma then
         remedy = f"write {value.replace(',', '')} if the comma is between thousands, and a dot if it is a decimal comma"
     elif delimiter is not None:
         decimal = "decimal=','" + (", thousands='.'" if "." in value else "")
@@ -445,12 +444,12 @@ def _no_commas(name: str, value: str, source: str, delimiter: str | None) -> Bad
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Names in a sentence; not more than six."""
+    """Names joined for a sentence, at most six."""
     shown = list(names) if len(names) <= 6 else [*names[:5], f"{len(names) - 5} others"]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _each(argument: str, names: Sequence[str]) -> list[str | Given]:
-    """An argument for each of some names, not more than six."""
+    """One command-line argument per name, at most six."""
     shown = [Given(argument, name) for name in names[:6]]
     return between([*shown, "..."] if len(names) > 6 else shown, " ")

@@ -11,23 +11,23 @@ from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.streams.source import Source, Stream, find_sources
 
-#: How many rows and how many bytes to read at most, and how many bytes of text at a time.
+#: Limits: rows, bytes, and bytes of text per block.
 MAX_ROWS, MAX_BYTES = 10_000, 1 << 26
 BLOCK_BYTES = 1 << 17
 
 
 class FirstLabels(NamedTuple):
-    """The labels of the first rows, as they are written, and what else reading these rows has shown."""
+    """The labels of the first rows as text, and other findings from reading them."""
 
-    labels: list[str]  # of rows that have one
-    opened: dict[str, Stream]  # sources that cannot be opened again, by name; nothing has been consumed
-    names: tuple[str, ...] = ()  # of the columns of the first table, or of the keys of the first JSON object
-    rows: int = 0  # with a label or without
-    rejected: Rejected | None = None  # the first row that could not be read
+    labels: list[str]  # labels of labelled rows
+    opened: dict[str, Stream]  # open streams of sources that can be read once, by name, rewound
+    names: tuple[str, ...] = ()  # the schema of the first table or JSON object
+    rows: int = 0  # rows read, labelled or not
+    rejected: Rejected | None = None  # the first rejected row
 
 
 class _Peeked:
-    """The first bytes of a pipe as a file of its own; the stream keeps them."""
+    """The first bytes of a pipe as a file; the stream still returns them later."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.at, self.whole = stream, 0, True
@@ -38,7 +38,7 @@ class _Peeked:
     def read(self, size: int) -> bytes:
         end = min(self.at + size, MAX_BYTES)
         self.whole = end < MAX_BYTES
-        data = self.stream.peek(max(end, 2 * self.at))[self.at : end]  # twice as far, as peeking copies what it has
+        data = self.stream.peek(max(end, 2 * self.at))[self.at : end]  # doubling, since peeking copies all bytes so far
         self.at += len(data)
         return data
 
@@ -48,7 +48,7 @@ class _Peeked:
         return len(data)
 
     def close(self) -> None:
-        """Leave the stream open."""
+        """Do nothing: the stream stays open."""
 
     def seekable(self) -> bool:
         return False
@@ -61,10 +61,10 @@ def first_labels(
     columns: Columns | None = None,
     schema: Schema | None = None,
 ) -> FirstLabels:
-    """Read the labels of the first 10,000 rows, or of those in the first 64 MiB if these are fewer.
+    """Read the labels of the first 10,000 rows, at most 64 MiB.
 
-    The arguments are those of :class:`giftrl.streams.Reader`. Rows that cannot be read are skipped, and so are sources
-    after the first that cannot be opened: the reader will name them.
+    The arguments are those of :class:`giftrl.streams.Reader`. Bad rows are skipped. So are later sources that cannot be
+    opened, since the reader reports these.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def first_labels(
 
 
 def _first_rows(reader: Reader, peeked: _Peeked | None) -> tuple[list[str | None], list[Rejected], int]:
-    """The labels of the first rows of a source (None for a row without one), the bad rows, and the bytes read."""
+    """The first labels of a source (None for an unlabelled row), the rejected rows, and the bytes read."""
     labels: list[str | None] = []
     rejected: list[Rejected] = []
     known = reader.labels

@@ -11,26 +11,26 @@ from giftrl.streams.source import Stream
 
 BLOCK_BYTES = 1 << 22
 MAX_LINE = 1 << 28
-#: No block is smaller, so that a file which grows while it is read is read in few blocks.
+#: The minimum size of a block, so that a growing file is read in few blocks.
 MIN_BUFFER_BYTES = 1 << 12
-#: How many bytes of a line that is too long are kept to be shown.
+#: Bytes of a too long line that are kept for the message.
 SHOWN_BYTES = 200
 #: The byte order mark that some editors put at the beginning of a file.
 BOM = b"\xef\xbb\xbf"
 
 
 class Block(NamedTuple):
-    """Whole lines: their bytes, and where they begin; the last line of a source may lack its newline."""
+    """Whole lines and their position; the last line of a source may lack its newline."""
 
     data: NDArray[np.uint8]
     start: Position
     end: Position
-    last: bool  # nothing comes after it
+    last: bool  # True for the last block of a source
     rejected: tuple[Rejected, ...] = ()
 
 
 def count_lines(data: NDArray[np.uint8]) -> int:
-    """Count newlines, in few pieces: after each a thread may have to wait for the interpreter."""
+    """Count newlines in a few large pieces, since each one may wait for the interpreter lock."""
     step = 1 << 20
     return sum(int(np.count_nonzero(data[i : i + step] == 10)) for i in range(0, len(data), step))
 
@@ -46,11 +46,10 @@ def as_block(data: Any) -> NDArray[np.uint8]:
 
 
 class LineBlocks:
-    """The blocks of a stream, from a position on.
+    """The blocks of a stream from a position.
 
-    A line longer than a block makes a larger block. A line longer than ``max_line`` is rejected without being held in
-    memory. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last whole line. ``size``
-    is that of a block, in bytes.
+    ``size`` is the block size in bytes; a longer line makes a larger block. A line longer than ``max_line`` is rejected
+    without being held in memory. Truncated data raises :class:`giftrl.errors.BadSource` after the last whole line.
     """
 
     def __init__(self, stream: Stream, start: Position, size: int = BLOCK_BYTES, max_line: int = MAX_LINE) -> None:
@@ -60,7 +59,7 @@ class LineBlocks:
         self.max_line = max_line
         stream.skip_to(start.offset)
         self._here = start  # where the next block begins
-        self._tail = b""  # bytes read and not handed over: the beginning of a line
+        self._tail = b""  # bytes read but not returned yet: the beginning of a line
         self._block: Block | None = None
 
     def give_back(self, count: int) -> None:
@@ -74,14 +73,14 @@ class LineBlocks:
 
     def __iter__(self) -> Iterator[Block]:
         while True:
-            # The first block ends where it would without the header; a reader of CSV has seen it as a whole.
+            # A CSV reader has seen the whole first block, header included, so that block keeps its end.
             size = self.size - self._here.offset if 2 * self._here.offset < self.size else self.size
-            # More than was given back, or the next block would be the same again.
+            # The next block must be larger than what was given back, or reading would not advance.
             buffer = bytearray(max(size, min(2 * len(self._tail), self.max_line + 1)))
             filled = len(self._tail)
             buffer[:filled] = self._tail
             self._tail = b""
-            cut, seen = 0, 0  # just behind the last newline, and how far it has been looked for
+            cut, seen = 0, 0  # the end of the last newline, and how far has been searched
             while True:
                 filled += self.stream.readinto(memoryview(buffer)[filled:])
                 last = filled < len(buffer)
@@ -94,7 +93,7 @@ class LineBlocks:
                 yield self._too_long(bytes(buffer[:SHOWN_BYTES]), filled)
                 continue
             if last and self.stream.broken:
-                # The rest is the beginning of a line whose end is lost.
+                # The rest is a truncated line.
                 if cut:
                     yield self._cut(buffer, cut, False)
                 self.stream.check_end(self._here.line)
@@ -116,7 +115,7 @@ class LineBlocks:
         return self._block
 
     def _too_long(self, beginning: bytes, length: int) -> Block:
-        """The record of a line that is too long, whose rest is read and thrown away."""
+        """Reject a too long line; the rest of it is read and discarded."""
         here = self._here
         buffer = bytearray(1 << 20)
         filled, cut = len(buffer), 0

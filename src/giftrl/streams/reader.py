@@ -30,17 +30,17 @@ from giftrl.system import cores
 
 #: Scaling of rows: none; to Euclidean norm 1 before the constant is added; or before, and once more after.
 NORMALIZATIONS = ("none", "unit", "unit_after")
-#: Formats whose names have an order: VW text, and what it was converted to.
+#: Formats with ordered names: VW text, and files converted from it.
 WITH_NGRAMS = ("vw", "arrow")
-#: Formats without names of groups, as messages call them.
+#: Formats without groups, and their names in messages.
 WITHOUT_GROUPS = {"libsvm": "LIBSVM text", "npz": "npz"}
 #: Formats whose blocks can be parsed in any order.
 BY_BLOCK = ("libsvm", "vw")
-#: The most threads that parse: a learner takes no more than a few of them deliver.
+#: The maximum number of parsing threads; a learner is no faster than a few of them.
 MAX_PARSER_THREADS = 4
-#: Seconds between checks of a thread that waits for its items to be taken.
+#: Seconds between checks while a thread waits on a full queue.
 POLL_SECONDS = 0.1
-#: Seconds to wait for a thread to end; one that waits for standard input may not.
+#: Seconds to wait for a thread to end; a read of standard input may block longer.
 JOIN_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class Progress(NamedTuple):
-    """The part of the sources that has been read.
+    """Progress of reading.
 
     >>> Progress(50, 200).fraction
     0.25
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 
 
 def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, *, compiled: bool = True) -> Batch:
-    """Scale the rows of a batch and add the constant feature 1 at a coordinate that is in no row, if one is given."""
+    """Scale the rows of a batch and append the constant feature 1, if its coordinate is given."""
     batch = replace(batch, groups=np.empty(0, np.uint8))
     if normalize == "none" and constant is None:
         return batch
@@ -93,12 +93,12 @@ def rejects_text(rejected: Iterable[Rejected]) -> bytes:
 
 @dataclass(eq=False)
 class Parsed:
-    """A batch as its parser made it, and the block of text that its rows come from, if there is one."""
+    """A batch from a parser, and its block of text, if any."""
 
     batch: Batch
     block: Block | None
     parser: Any
-    news: News | None = None  # the new names of its features, if each thread has a parser
+    news: News | None = None  # new feature names, if each thread has a parser
 
     def position(self, line: int) -> Position:
         """The position at which a line, or row, begins."""
@@ -115,12 +115,12 @@ class Parsed:
         return data.removesuffix(b"\n").removesuffix(b"\r")
 
     def label_at(self, line: int) -> tuple[str, int]:
-        """The label of a line, or row, as it is written, and its column, counted from 1."""
+        """The label of a line or row as text, and its column, counted from 1."""
         text, column = self.parser.label_at(line, self.raw(line))
         return str(text), int(column)
 
     def reject(self, line: int, problem: str, expected: str, column: int = 1) -> Rejected:
-        """A line, or row, as one that cannot be used."""
+        """Reject a line or row."""
         return Rejected(self.batch.source, line, column, problem, expected, self.raw(line))
 
     @functools.cached_property
@@ -133,7 +133,7 @@ class Parsed:
 
 
 def _parsed(parser: Any, source: str, threaded: bool, block: Block) -> Parsed:
-    """Parse a block; one that holds a line that is too long has no rows."""
+    """Parse a block; a block with a too long line has no rows."""
     if block.rejected:
         none, lines = np.empty(0), np.empty(0, np.int64)
         rows = none, np.empty(0, np.int32), np.zeros(1, np.int64), none, none, lines, np.empty(0, np.uint8)
@@ -147,40 +147,40 @@ def _parsed(parser: Any, source: str, threaded: bool, block: Block) -> Parsed:
 class Reader:
     """Iterates over batches of rows, ready for a learner, in the order of the sources.
 
-    A thread reads and parses ahead of the loop over the batches; it numbers new names in a copy of the features, and
-    they enter the features when their batch is consumed. Memory does not grow with the data, except that a
-    :class:`Dictionary` and its copy grow with the names. Wrong arguments and unreadable sources raise exceptions. A row
-    that cannot be used ends the loop with :class:`BadRow`, after all rows before it; or it is skipped, counted and
-    written to a file.
+    A thread reads and parses ahead of the loop over the batches. It adds new names to a copy of the features; the
+    features get these when their batch is consumed. Memory does not grow with the data, except that a
+    :class:`Dictionary` and its copy grow with the names. Wrong arguments and unreadable sources raise exceptions. A bad
+    row either ends the loop with :class:`BadRow`, after all rows before it, or is skipped, counted and written to a
+    file.
 
     Args:
         sources: files, globs, directories, "-" for standard input, or a :class:`Source`; see :func:`find_sources`.
         features: how the names of features become coordinates: :class:`Hashing` or :class:`Dictionary`.
-        format: libsvm, vw, csv, json, parquet, arrow or npz; found for each source if not given.
-        columns: the roles of the columns of tables, as far as the user named them.
+        format: libsvm, vw, csv, json, parquet, arrow or npz; Default: detected for each source.
+        columns: the roles of columns that the user gives.
         schema: the roles of all columns, from an earlier reader (its ``schema``); a model must be used with the one
             that it was trained with.
-        interactions: the groups whose products to add, or :class:`Interactions`.
-        ngrams: in which namespaces of VW text to join how many consecutive names, or :class:`Ngrams`.
+        interactions: groups to multiply, or :class:`Interactions`.
+        ngrams: pairs of a namespace of VW text and a size, or :class:`Ngrams`.
         normalize: "none"; "unit", each row gets Euclidean norm 1 before the constant is added; "unit_after", once more
             after that.
         constant: add the constant feature 1 to every row.
-        on_error: "stop" at a row that cannot be used, or "skip" it.
-        rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
-            loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
-        checkpoint: of a run that can be resumed, for which ``rejects`` is kept; None for none.
+        on_error: "stop" at a bad row, or "skip" it.
+        rejects: a file for skipped rows, as JSON lines; it replaces an earlier one at the end of the loop. If ``start``
+        is given, the file of the interrupted run is continued.
+        checkpoint: the checkpoint of a run that can be resumed, for which ``rejects`` is kept; or None.
         labels: the names of labels; None if labels are numbers.
-        accepts: a function that tells which of an array of labels can be used; None if labels do not matter.
-        expected: the labels that ``accepts`` accepts, in words.
-        hints: remedies for a label that is not accepted, as a function of that label, "" for none.
-        no_base: the reason why a row whose prediction starts from a base cannot be used; None if it can.
+        accepts: a function from an array of labels to a mask of valid ones; None if labels do not matter.
+        expected: a description of the valid labels, for messages.
+        hints: a function from an invalid label to a remedy, or "".
+        no_base: the reason to reject rows with a base; None if bases are allowed.
         start: the place to begin: the ``end`` of a batch of an earlier reader of the same sources.
-        opened: streams of sources that cannot be opened again, by name, of which nothing has been read.
-        background: False to read only when the next batch is asked for.
-        threads: how many threads parse, which changes nothing in the batches; None for as many as cores, at most 4.
+        opened: open, unread streams by name, of sources that can be read once.
+        background: False to read without a background thread.
+        threads: the number of parsing threads, which does not affect the batches; None: one per core, at most 4.
         compiled: False to run loops as plain Python.
         block: the bytes of text to read at a time.
-        max_line: the most bytes that a line may have.
+        max_line: the maximum length of a line in bytes.
 
     >>> import pathlib, tempfile
     >>> from giftrl.streams.names.features import Dictionary
@@ -201,7 +201,7 @@ class Reader:
     _: KW_ONLY
     format: str | None = None
     columns: Columns | None = None
-    schema: Schema | None = None  # as an attribute: known once a table has been opened
+    schema: Schema | None = None  # as an attribute: set after the first table is opened
     interactions: Interactions | Sequence[str | tuple[str, ...]] | None = None
     ngrams: Ngrams | Sequence[tuple[str, int]] | None = None
     normalize: str = "none"
@@ -224,10 +224,10 @@ class Reader:
 
     rows: int = field(default=0, init=False)  # delivered so far
     rejected: int = field(default=0, init=False)  # rows skipped so far
-    formats: dict[str, str] = field(default_factory=dict, init=False)  # of the sources opened so far, by name
-    remarks: list[Message] = field(default_factory=list, init=False)  # about the columns of the first table, for users
-    consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
-    labels_only: bool = field(default=False, init=False)  # read no column of a table but that of labels
+    formats: dict[str, str] = field(default_factory=dict, init=False)  # formats of the sources opened so far, by name
+    remarks: list[Message] = field(default_factory=list, init=False)  # about the first table's columns
+    consumed: int = field(default=0, init=False)  # approximate bytes read of the current source, before decompression
+    labels_only: bool = field(default=False, init=False)  # True to read only the label column of a table
 
     def __post_init__(self) -> None:
         for argument, value, known in (
@@ -253,7 +253,7 @@ class Reader:
         self._use(self.features)
 
     def over(self, sources: Any, format: str | None = None) -> "Reader":  # noqa: A002
-        """Turn to other sources; parsers and the schema of tables stay."""
+        """Switch to other sources; parsers and schema stay."""
         self.sources, self.format = find_sources(sources), format
         sizes = [source.size for source in self.sources]
         self._sizes = [size or 0 for size in sizes]
@@ -263,12 +263,12 @@ class Reader:
 
     @property
     def progress(self) -> Progress:
-        """The part that has been read: a little more than the batches so far."""
+        """Progress of reading, slightly ahead of the batches."""
         return Progress(sum(self._sizes[: self._source]) + self.consumed, self._total)
 
     @property
     def unmatched(self) -> list[str]:
-        """Options that matched nothing so far, in words; for use after the loop."""
+        """Descriptions of options that matched nothing; for use after the loop."""
         nothing = []
         tables = {"csv", "json", "arrow"} & self._parsers.keys()
         if not tables:
@@ -305,8 +305,8 @@ class Reader:
                     yield batch
 
     def _items(self, opened: contextlib.ExitStack) -> Iterator[tuple[Batch, News | None]]:
-        """Batches, with the names that the features are to learn when the batch is consumed."""
-        # A thread that reads ahead changes nothing that the learner sees: it numbers names in a copy.
+        """Batches, each with new names to add to the features when it is consumed."""
+        # The background thread works on a copy of the features.
         features = self.features.ahead() if self.background else self.features
         if features is not self._numbering:
             self._use(features)
@@ -329,16 +329,16 @@ class Reader:
                         return
             self.consumed = self._sizes[number]
 
-    # Parsers of all formats, made when they are needed.
+    # Parsers of all formats, created on demand.
 
     def _use(self, features: Features) -> None:
-        """Number names by other features from now on."""
+        """Use another :class:`Features` object from now on."""
         self._numbering = features
         self._parsers: dict[str, Any] = {}
         self._by_block: dict[str, list[Any]] = {}  # a parser for each thread
 
     def parser(self, format: str) -> Any:  # noqa: A002
-        """The parser of a format, made when it is first asked for."""
+        """The parser of a format, created on first use."""
         name = "arrow" if format == "parquet" else format
         if name not in self._parsers:
             self._parsers[name] = self._make(name, self._numbering)
@@ -348,7 +348,7 @@ class Reader:
         return parser
 
     def _make(self, format_: str, features: Features) -> Any:
-        """A new parser; its class is imported when there is a source of that format."""
+        """Create a parser; its class is imported on demand."""
         more: dict[str, Any] = {"interactions": self._interactions, "labels": self.labels, "compiled": self.compiled}
         table: dict[str, Any] = {"columns": self.columns or Columns(), "schema": self.schema}
         if format_ == "libsvm":
@@ -380,11 +380,11 @@ class Reader:
         return parser
 
     def _several(self, stream: Stream, format_: str) -> list[Any]:
-        """A parser for each thread, if blocks can be parsed in any order; none if one parser is to parse all.
+        """A parser for each thread, if blocks can be parsed in any order; else an empty list.
 
-        A hash does not depend on what came before, as a number in a dictionary does. Each parser notes names in a copy
-        of the features; these learn from all of them in the order of the blocks, and keep the first name of each
-        coordinate. A stream that is no file may be slow, and its blocks are not to wait for later ones.
+        This needs hashing: dictionary numbers depend on order. Each parser records names in a copy of the features;
+        these are merged in the order of the blocks. Streams other than files may be slow, so their blocks must not wait
+        for later ones.
         """
         plain = self._interactions is None and self._ngrams is None and isinstance(self._numbering, Hashing)
         threads = min(cores(), MAX_PARSER_THREADS) if self.threads is None else self.threads
@@ -395,7 +395,7 @@ class Reader:
         return self._by_block[format_]
 
     def parse(self, source: Source, start: Position) -> Generator[Parsed, None, None]:
-        """The batches of a source from a position on, as its parser makes them."""
+        """Parse a source from a position: its batches before post-processing."""
         self.consumed = 0
         with (self.opened or {}).pop(source.name, None) or Stream(source) as stream:
             head = stream.peek(HEAD_BYTES)
@@ -436,17 +436,17 @@ class Reader:
             yield Parsed(batch, None, table)
 
     def _keep_schema(self, parser: Any) -> None:
-        """Keep what a parser has found out about the columns of the first table."""
+        """Store the schema and remarks of the first table."""
         self.schema = self.schema or getattr(parser, "schema", None)
         self.remarks = self.remarks or list(getattr(parser, "remarks", ()))
 
     # From parsed rows to rows for a learner.
 
     def _finished(self, parsed: Parsed) -> Iterator[Batch]:
-        """A batch with its labels checked, its products added and its rows scaled; in pieces if products are many."""
+        """Check labels, add products and scale rows; a batch with many products is split."""
         parsed.batch = self._checked(parsed)
         batch = self._cut(parsed, parsed.batch)
-        # The interactions of a converted file have been added.
+        # A converted file contains its interactions already.
         if self._crossing is None or getattr(parsed.parser, "converted", False) or not len(batch):
             yield self._prepared(batch)
             return
@@ -460,7 +460,7 @@ class Reader:
             yield self._prepared(self._cut(parsed, made))
 
     def _checked(self, parsed: Parsed) -> Batch:
-        """The batch without rows whose base or label cannot be used."""
+        """Reject rows with an invalid base or label."""
         batch = parsed.batch
         if self.no_base is not None and batch.bases.any():
             based = batch.bases != 0.0
@@ -485,7 +485,7 @@ class Reader:
         return _without(batch, ~good, bad) if bad else batch
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
-        """The rows before the first bad one, and that one, if the reader is to stop there."""
+        """If the reader stops at errors: cut the batch after its first bad row."""
         if self.on_error == "skip" or not batch.rejected:
             return batch
         first = batch.rejected[0]
@@ -495,7 +495,7 @@ class Reader:
     def _prepared(self, batch: Batch) -> Batch:
         constant = self.features.constant if self.constant else None
         made = prepare(batch, self.normalize, constant, compiled=self.compiled)
-        # A batch owns its arrays, and its rows may be written to: those of a converted file are views of the file.
+        # Batches must own writable arrays; those of a converted file are views of the file.
         own: dict[str, Any] = {
             name: array.copy()
             for name in ("data", "indices", "indptr", "labels", "weights")
@@ -505,18 +505,18 @@ class Reader:
 
 
 def _without(batch: Batch, wrong: NDArray[np.bool_], bad: list[Rejected]) -> Batch:
-    """A batch without rows that are rejected."""
+    """A batch without these rejected rows."""
     rejected = sorted([*batch.rejected, *bad], key=lambda row: row.line)
     return replace(keep_rows(batch, ~wrong), rejected=tuple(rejected))
 
 
-# Threads that work ahead.
+# Background threads.
 
 
 class Prefetch:
-    """Runs an iterator in a thread, ``depth`` items ahead, and raises in the loop over the items what it raises.
+    """Runs an iterator in a thread, ``depth`` items ahead. Its exceptions are raised in the consuming loop.
 
-    Leaving the loop in any way ends the thread.
+    Leaving the loop ends the thread.
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:
@@ -535,7 +535,7 @@ class Prefetch:
         try:
             while not self._unwanted.is_set():
                 self._put(next(self._items), None)
-        except BaseException as problem:  # the end, too: whatever it is, it is raised in the loop over the items
+        except BaseException as problem:  # StopIteration included; raised in the consuming loop
             self._put(None, problem)
         finally:
             if isinstance(self._items, Generator):
@@ -563,15 +563,14 @@ class Prefetch:
             while True:
                 self._queue.get_nowait()
         if self._begun:
-            # A signal may have come while the thread was being started, and then it cannot be joined.
+            # A signal during the start of a thread can leave a thread that cannot be joined.
             self._ended.wait(JOIN_SECONDS)
 
 
 def ordered_map(items: Iterable[T], workers: Sequence[Callable[[T], R]]) -> Iterator[R]:
-    """The results of all items, in order; item k is for worker k modulo their number, and each has a thread.
+    """Map items in order; item k goes to worker k modulo their number, each in a thread.
 
-    So a worker gets its items in order, and its results depend on no other worker. An error of ``items`` is raised
-    after the results of all items before.
+    Each worker gets its items in order. An error of ``items`` is raised after the results of all earlier items.
 
     >>> list(ordered_map(range(5), [lambda k: ("even", k), lambda k: ("odd", k)]))
     [('even', 0), ('odd', 1), ('even', 2), ('odd', 3), ('even', 4)]

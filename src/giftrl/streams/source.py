@@ -24,9 +24,9 @@ class Source(NamedTuple):
     """A file, standard input, bytes in memory, or bytes from elsewhere."""
 
     name: str
-    path: Path | None = None  # None for all that is no file of this machine
+    path: Path | None = None  # None unless a local file
     data: bytes | None = None  # the bytes themselves, which are never decompressed
-    opener: Callable[[], Any] | None = None  # opens bytes from elsewhere, as often as it is called
+    opener: Callable[[], Any] | None = None  # opens the bytes of another place; can be called repeatedly
 
     @property
     def is_input(self) -> bool:
@@ -35,14 +35,14 @@ class Source(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """The number of bytes; None if it is not known ahead."""
+        """The number of bytes; None if unknown."""
         if self.data is not None:
             return len(self.data)
         return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
     @property
     def again(self) -> Any:
-        """A path or file object for other libraries, which read from its beginning; None for standard input."""
+        """A path or file object for other libraries to read from the beginning; None for standard input."""
         return self.path if self.opener is None else self.opener()
 
 
@@ -59,13 +59,13 @@ def is_url(name: str | os.PathLike[str]) -> bool:
 
 
 def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
-    """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
+    """Expand names to sources, in order: files, globs, directories, and "-" for standard input.
 
-    A :class:`Source` stands for itself, and is not looked at again.
+    A :class:`Source` is returned unchecked.
 
-    All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
-    or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
-    is reported before any row is read.
+    All files in a directory and its subdirectories are read, in sorted order, except names that begin with "." or "_",
+    as in Spark and Arrow. Every file is opened once at the start, so that an unreadable file is reported before any row
+    is read.
     """
     names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
@@ -83,7 +83,7 @@ def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
 
 
 def require_files(names: Sequence[str]) -> None:
-    """Raise an error if a source can be read only once, as standard input and pipes can."""
+    """Raise an error if a source can be read only once: standard input and pipes."""
     for name in names:
         once = name == STANDARD_INPUT or is_stream(name)
         require(not once, "data", name, "cannot be read twice", "give a file, or one pass")
@@ -97,7 +97,7 @@ def _behind(name: str) -> Iterator[Source]:
         rule = "is a URL, which only `giftrl train --cluster` reads"
         raise BadSource(name, rule, "add --cluster simulation there, or download the file")
     matches = [name]
-    # "a[1].csv" can be a file and a pattern: the file comes first.
+    # "a[1].csv" can be a file or a pattern: files take precedence.
     # Path.exists would raise if a folder may not be searched; _check has the better message.
     if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
@@ -129,7 +129,7 @@ def _check(name: str, path: Path) -> None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return  # opening and closing a pipe would break it for the process that writes to it
+            return  # opening and closing a pipe would break its writer
         path.open("rb").close()
     except FileNotFoundError:
         raise BadSource(name, "there is no such file", "check the name and the working directory") from None
@@ -142,7 +142,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed if the first bytes show a known compression."""
+    """The bytes of a source, decompressed if a compression is detected."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -158,7 +158,7 @@ class Stream:
         codec = codec_of(head) if source.data is None else None
         self.compression = codec.name if codec else None
         self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._read_raw, head, codec)
-        self._waiting = head if codec is None else b""  # made, and not yet taken
+        self._waiting = head if codec is None else b""  # decompressed and not yet read
         self._broken: Exception | None = None
         self.offset = 0
 
@@ -180,7 +180,7 @@ class Stream:
         return data
 
     def _next(self) -> bytes:
-        """The next piece; nothing at the end, nor if the data is broken (see :meth:`check_end`)."""
+        """The next piece; empty at the end or if the data is broken (see :meth:`check_end`)."""
         try:
             return self._read_raw(PIECE_BYTES) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
@@ -188,7 +188,7 @@ class Stream:
             return b""
 
     def peek(self, size: int) -> bytes:
-        """At least ``size`` bytes from here on, which the next read returns again; fewer at the end."""
+        """At least ``size`` bytes without consuming them; fewer at the end."""
         pieces = [self._waiting]
         length = len(self._waiting)
         while length < size and (piece := self._next()):
@@ -200,7 +200,7 @@ class Stream:
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, and fewer only at the end."""
         pieces: list[bytes] = []
-        while size > 0:  # no more memory than there are bytes, whatever size a damaged file asks for
+        while size > 0:  # allocate no more than there are bytes, since a damaged file may ask for any size
             buffer = bytearray(min(size, 1 << 24))
             filled = self.readinto(memoryview(buffer))
             pieces.append(bytes(buffer[:filled]))
@@ -243,14 +243,14 @@ class Stream:
         return self._broken is not None
 
     def check_end(self, line: int | None) -> None:
-        """Raise if the last byte read was not the last of the file."""
+        """Raise an error if reading stopped before the end of the file."""
         if isinstance(self._broken, Broken):
             raise BadSource(self.source.name, str(self._broken), "copy or compress the file again", line)
         if self._broken is not None:
             raise BadSource(self.source.name, f"reading failed ({self._broken})", "check the disk", line)
 
     def skip_to(self, offset: int) -> None:
-        """Go to an offset, counted after decompression; compressed data is read and thrown away."""
+        """Seek to an offset in decompressed bytes; compressed data is read and discarded."""
         if self.offset == offset:
             return
         if self.seekable and self.total is not None and offset <= self.total:
@@ -269,7 +269,7 @@ class Stream:
 def _size_of(raw: Any) -> int | None:
     try:
         status = os.fstat(raw.fileno())
-    except (OSError, AttributeError):  # no file behind it
+    except (OSError, AttributeError):  # not a file
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
@@ -293,26 +293,25 @@ def _standard_input() -> Any:
         return sys.stdin.buffer
 
 
-# Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes.
+# Decompression of gzip, zstd, xz and bz2, detected by the first bytes.
 #
-# The decoders of the standard library are driven here and not by its file objects: ``BZ2File`` and ``LZMAFile`` ignore
-# what follows a member and is no sound member, so that a file whose second half is damaged would end early without a
-# word. ``LZMAFile`` has no limit of memory and takes zeros after the last member for a truncated one; ``ZstdFile``
-# takes them for damage.
+# The file objects of the standard library are unsuitable: ``BZ2File`` and ``LZMAFile`` silently ignore a damaged member
+# after a good one. ``LZMAFile`` has no memory limit and reports zeros after the last member as truncation; ``ZstdFile``
+# reports them as damage.
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-#: How many bytes are read, or made, at a time. Small, since what a decoder made in a call that fails is lost.
+#: Bytes read or produced at a time. Small, since a failing call loses its output.
 PIECE_BYTES = 1 << 16
 #: xz files may ask for up to 4 GB before the first byte; ``xz -9`` needs 65 MB.
 XZ_MEMORY = 1 << 29
 
 
 class Broken(Exception):
-    """Compressed data that ends too early or makes no sense; all that was made before has been handed over."""
+    """Truncated or damaged compressed data; all output before it has been returned."""
 
 
 class _Gzip:
@@ -324,7 +323,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         made = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        # Output that filled the buffer may have more behind it, even if all input has been taken.
+        # A full output buffer means that more output may follow, even without input.
         self.needs_input = not self._decoder.unconsumed_tail and len(made) < max_length
         return made
 
@@ -333,7 +332,7 @@ class _Gzip:
 
 
 class Codec(NamedTuple):
-    """A way to compress: its name, how members of its files begin, how to make a decoder, and what decoders raise."""
+    """A compression format: its name, magic bytes, decoder, and the decoder's exceptions."""
 
     name: str
     magic: tuple[bytes, ...]
@@ -343,7 +342,7 @@ class Codec(NamedTuple):
 
 CODECS = (
     Codec("gzip", (b"\x1f\x8b",), _Gzip, (zlib.error,)),
-    # zstd has frames to be skipped, with 16 magic numbers.
+    # zstd has skippable frames, with 16 magic numbers.
     Codec(
         "zstd",
         (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))),
@@ -351,7 +350,7 @@ CODECS = (
         (zstd.ZstdError,),
     ),
     Codec("xz", (b"\xfd7zXZ\0",), lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), (lzma.LZMAError, MemoryError)),
-    # After "BZh" and a digit: a block of data, or the end. Three letters alone could be text.
+    # "BZh", a digit, then a block or the end; "BZh" alone could be text.
     Codec(
         "bz2",
         tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
@@ -362,14 +361,14 @@ CODECS = (
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """The codec of compressed bytes, by their beginning."""
+    """Detect the codec from the first bytes."""
     return next((codec for codec in CODECS if head.startswith(codec.magic)), None)
 
 
 def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Iterator[bytes]:
-    """Decompress in pieces; ``head`` are the bytes that ``read`` has returned already.
+    """Decompress in pieces; ``head`` are bytes read before.
 
-    Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
+    Concatenated members are one file, as in ``zcat``; trailing zeros are ignored.
     """
     data = head
     while True:  # once for each member
@@ -395,9 +394,9 @@ def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Ite
             raise Broken(f"the {codec.name} data is followed by something else")
 
 
-# The format of a source: what the user said, or what its first bytes or its name show.
+# The format of a source: given by the user, or detected from its first bytes or name.
 
-#: Every format, and the endings of files that have it.
+#: Every format with its file extensions.
 FORMATS: dict[str, tuple[str, ...]] = {
     "libsvm": (".svm", ".libsvm", ".svmlight"),
     "vw": (".vw",),
@@ -407,9 +406,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "arrow": (".arrow", ".feather", ".arrows"),
     "npz": (".npz",),
 }
-#: Formats made of lines.
+#: Formats of text lines.
 TEXT_FORMATS = ("libsvm", "vw", "csv", "json")
-#: How many bytes of a source are examined; a multiple of a decompressed piece.
+#: Bytes examined to detect the format; a multiple of a decompressed piece.
 HEAD_BYTES = 1 << 18
 
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
@@ -420,17 +419,17 @@ _DELIMITERS = (b",", b"\t", b";", b"|")
 
 
 class _Guess(NamedTuple):
-    """The formats that a line can have."""
+    """The possible formats of a line."""
 
     formats: tuple[str, ...]
     why: str
-    lines: bool = False  # True if there are lines of text
+    lines: bool = False  # True for text
 
 
 def detect(head: bytes, name: str, asked: str | None = None) -> str:
-    """The format of a source by its first bytes, after decompression, and by its name if these leave a choice.
+    """Detect the format of a source by its first decompressed bytes, then by its name.
 
-    It is an error if the user ``asked`` for a format and the bytes clearly show another one.
+    Raises an error if the bytes contradict the format that the user ``asked`` for.
     """
     guess = _by_content(head)
     remedy = f"give format, one of: {', '.join(guess.formats or FORMATS)}"
@@ -442,7 +441,7 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     named = _by_name(name)
     if named in guess.formats:
         return named
-    # A line of no known format, or at most of a table, may be a bad line in the format that the name shows.
+    # If the line fits no format but a table, it may be a bad line of the format in the name.
     if named in TEXT_FORMATS and guess.lines and guess.formats in ((), ("csv",)):
         return named
     if named is not None and named not in TEXT_FORMATS and guess.formats:
@@ -473,10 +472,10 @@ def _by_content(head: bytes) -> _Guess:
         return _Guess(("npz",), "it begins like a zip file, as npz does")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _Guess((), "it begins like UTF-16, which must be converted to UTF-8 first (iconv -f UTF-16 -t UTF-8)")
-    if b"\0" in head.split(b"\n", 1)[0]:  # further down it is a bad line, which its reader will name
+    if b"\0" in head.split(b"\n", 1)[0]:  # further down, the reader reports a bad line
         return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
     doubtful: _Guess | None = None
-    # The last line, or the last word of the only one, may continue behind the head.
+    # The last line, or the last word of a single line, may be cut off.
     end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD_BYTES else -1
     whole = head if end < 0 else head[:end]
     for line in whole.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -487,7 +486,7 @@ def _by_content(head: bytes) -> _Guess:
             return guess
         doubtful = doubtful or guess
         if not _LABEL.match(line):
-            break  # the next line can only decide if this one is nothing but a label
+            break  # a lone label is ambiguous: look at the next line
     return doubtful or _Guess((), "it holds no line of data")
 
 

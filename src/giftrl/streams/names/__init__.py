@@ -1,1 +1,1 @@
-"""From the name of a feature to a coordinate: hashing, dictionary, interactions."""
+"""Feature names to coordinates: hashing, dictionaries, interactions and n-grams."""

@@ -27,7 +27,7 @@ DATE_PARTS = (
 )
 #: What is added to a month and an hour for their numbers in :data:`DATE_PARTS`; those of weekdays are their own.
 FIRST_MONTH, FIRST_HOUR = 6, 19
-#: Time is counted from the beginning of 2000, in UTC, in years of so many days.
+#: The number of days in a year; times are in years since the beginning of 2000, UTC.
 EPOCH, DAYS_PER_YEAR = date(2000, 1, 1).toordinal(), 365.25
 UNIX_EPOCH = date(1970, 1, 1).toordinal()
 #: Days of a year before the end of each month, without February 29.
@@ -38,21 +38,21 @@ MAX_FRACTION = 1e15  # of a second: 15 digits
 class Moment(NamedTuple):
     """A date, or a date and a time of day; or arrays of them."""
 
-    years: Any  # since the beginning of 2000, UTC; NaN for no date
-    weekday: Any  # from Monday, 0; this and the rest as they are written, and not in UTC; -1 for no date
+    years: Any  # years since the beginning of 2000, UTC; NaN for no date
+    weekday: Any  # Monday is 0; local time, as the fields below; -1 for no date
     month: Any
     hour: Any  # -1 also for a date without a time of day
 
 
 @formula
 def years(days: Any, seconds: Any) -> Any:
-    """A time in years since the beginning of 2000: (days + seconds / 86400) / 365.25."""
+    """Years since the beginning of 2000: (days + seconds / 86400) / 365.25."""
     return (days + seconds / 86400.0) / DAYS_PER_YEAR
 
 
 @formula
 def whole_number(text: Any, at: Any, count: Any, limit: Any) -> Any:
-    """The number that so many digits write; -1 if they are no digits, or it is above a limit."""
+    """Parse a fixed number of digits; -1 if one is not a digit or the number exceeds a limit."""
     n = 0
     for k in range(at, at + count):
         c = byte(text, k)
@@ -62,7 +62,7 @@ def whole_number(text: Any, at: Any, count: Any, limit: Any) -> Any:
 
 @formula
 def read_zone(text: Any, at: Any, end: Any) -> tuple[Any, Any]:
-    """The seconds by which the clocks of the zone ``text[at:end]`` are ahead of UTC, and whether it is a zone."""
+    """The UTC offset of the time zone ``text[at:end]`` in seconds, and whether it is valid."""
     at += 1 if byte(text, at) == 32 else 0
     size = end - at
     ahead, good = 0, False
@@ -80,7 +80,7 @@ def read_zone(text: Any, at: Any, end: Any) -> tuple[Any, Any]:
 
 @formula
 def read_date(text: Any, at: Any, end: Any) -> tuple[Any, Any, Any, Any]:
-    """The fields of the :class:`Moment` that ``text[at:end]`` writes."""
+    """Parse ``text[at:end]``: the fields of a :class:`Moment`."""
     size, ordinal = end - at, 0
     good = size >= 10 and byte(text, at + 4) == 45 and byte(text, at + 7) == 45
     year, month, day, hour, minute, second, fraction, ahead = 0, 0, 0, -1, 0, 0, 0.0, 0
@@ -140,7 +140,7 @@ def moment(text: str) -> Moment | None:
 
 
 def moments_in(texts: Any, *, compiled: bool = True) -> Moment:
-    """The dates in an Arrow array of large strings without nulls, as arrays; each as :func:`moment` reads it.
+    """Parse an Arrow array of large strings without nulls, each like :func:`moment`.
 
     >>> import pyarrow as pa
     >>> found = moments_in(pa.array(["2024-03-05T12:30", "2024-03-05", "March"], pa.large_string()))

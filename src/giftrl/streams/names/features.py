@@ -4,8 +4,8 @@ The name of a feature is ``feature`` in the default namespace and ``namespace^fe
 categorical column is the feature ``column=value``. Names are hashed and compared as UTF-8. The features of a LIBSVM
 file are whole numbers.
 
-Both have one more coordinate, ``constant``, for the feature that is 1 in every row. Two threads must not use the same
-features: a thread that reads ahead works on a copy (:meth:`Features.ahead`).
+Both have one more coordinate, ``constant``, for the feature that is 1 in every row. They are not thread-safe: a thread
+that reads ahead works on a copy (:meth:`Features.ahead`).
 """
 
 import math
@@ -35,11 +35,11 @@ from giftrl.streams.names.tables import (
 Arrays = dict[str, NDArray[Any]]
 Places = NDArray[np.int64]
 NO_PRODUCTS = np.empty((0, 1), np.int32)
-#: Between the names of features, in the name of their product.
+#: The separator of feature names in the name of an interaction.
 SEPARATOR = " \u00d7 "
-#: Bytes of a hashed name that are shown; one of MAX_LOGGED_BYTES may be longer.
+#: Bytes of a hashed name that are shown.
 MAX_SHOWN_BYTES = MAX_LOGGED_BYTES - 1
-#: Whole numbers below this have a short cut to their place in a dictionary.
+#: Whole numbers below this are looked up in an array instead of the dictionary.
 MAX_SHORT_CUTS = 2**22
 
 
@@ -51,12 +51,12 @@ class Report(NamedTuple):
     """
 
     slots: int  # coordinates for names
-    used: int  # coordinates that a name was seen for
+    used: int  # coordinates with at least one name
     #: Hash collisions: names that share a coordinate with an earlier one. For hashed names it is an estimate: n names
     #: leave m exp(-n / m) of m coordinates empty. (K.-Y. Whang, B. Vander-Zanden, H. Taylor: A linear-time
     #: probabilistic counting algorithm, 1990.) If no coordinate is empty, there may be many more names.
     collided: int
-    exact: bool  # True if that is a count
+    exact: bool  # True if collisions are counted, False if estimated
     dropped: int  # occurrences of names that a frozen dictionary does not have
 
     @property
@@ -66,7 +66,7 @@ class Report(NamedTuple):
 
 
 class News(NamedTuple):
-    """The names that a copy made by :meth:`Features.ahead` has entered since, or since its last news."""
+    """Names that a copy made by :meth:`Features.ahead` added since its last :meth:`Features.news`."""
 
     first: int  # the dimension before them
     slots: NDArray[np.int32]  # of hashed names: the log of :class:`giftrl.streams.names.tables.HashTable`
@@ -93,7 +93,7 @@ class Features(ABC):
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """The number of coordinates now, that of the constant included."""
+        """The number of coordinates, including the constant."""
 
     @property
     @abstractmethod
@@ -108,10 +108,10 @@ class Features(ABC):
 
     @abstractmethod
     def _name(self, slot: int) -> str | None:
-        """The first name seen at a coordinate that is not the constant's."""
+        """The first name seen at a coordinate other than the constant."""
 
     def sign(self, slot: int) -> float:
-        """The sign by which the values of a coordinate's name were multiplied."""
+        """The sign that values of a coordinate are multiplied by."""
         return 1.0
 
     @abstractmethod
@@ -120,45 +120,45 @@ class Features(ABC):
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Settings (for JSON) and arrays from which :func:`restore` makes an equal object."""
+        """Settings (for JSON) and arrays for :func:`restore`."""
 
     @abstractmethod
     def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a state."""
+        """Load a state."""
 
     @abstractmethod
     def ahead(self) -> "Features":
-        """A copy for a thread that reads ahead; :meth:`learn` enters here what :meth:`news` of the copy tells."""
+        """A copy for a thread that reads ahead; pass the copy's :meth:`news` to :meth:`learn`."""
 
     @abstractmethod
     def news(self) -> News:
-        """The names that came since the last call, or since :meth:`ahead`."""
+        """The names added since the last call, or since :meth:`ahead`."""
 
     @abstractmethod
     def learn(self, news: News) -> None:
-        """Enter the news of a copy, all in the order in which they came."""
+        """Add the names from a copy's :meth:`news`, in order."""
 
     @abstractmethod
     def _grow(self, size: int) -> None:
-        """Enlarge the table for one more name, of a size in bytes, and for as many again as there are."""
+        """Double the table, with space for at least one more name of a size in bytes."""
 
     @abstractmethod
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
-        """True if each of these numbers has a coordinate of its own."""
+        """True if these whole numbers have different coordinates."""
 
     def _noted(self) -> None:  # noqa: B027
-        """Act on names that were entered."""
+        """Update statistics after names were added."""
 
     def freeze(self) -> None:
-        """Enter no more names."""
+        """Stop adding names."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """Enter names again."""
+        """Allow new names again."""
         self.frozen = False
 
     def slots(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The coordinates of names (-1 for one that a frozen dictionary lacks), and the signs of their values."""
+        """The coordinates of names (-1 if a frozen dictionary lacks one), and the signs of their values."""
         require(not isinstance(names, str), "names", names, "must be a list of names", "put it into a list")
         raw = []
         for name in names:
@@ -174,7 +174,7 @@ class Features(ABC):
     def name_slots(
         self, text: NDArray[np.uint8], starts: Places, ends: Places, sections: Sections, values: NDArray[np.float64]
     ) -> NDArray[np.int32]:
-        """The coordinates of names, given by their places in a text; the values are multiplied by their signs."""
+        """The coordinates of names in a text; values are multiplied by the signs."""
         count, text = len(starts), text.view()
         slots = np.empty(count, np.int32)
         text.flags.writeable = False
@@ -190,7 +190,7 @@ class Features(ABC):
             self._grow(int(ends[entry] - starts[entry]) + head + 1)
 
     def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
-        """The coordinates of whole numbers, and True if these are all known and different; values get their signs."""
+        """The coordinates of whole numbers, and True if all are known and distinct; values get the signs."""
         count = len(numbers)
         slots, digits = np.empty(count, np.int32), np.empty(20, np.uint8)
         loop = ready(number_slots, self.compiled, counted=False)
@@ -204,7 +204,7 @@ class Features(ABC):
 
 
 def checked(arrays: Mapping[str, NDArray[Any]], **kinds: Any) -> Arrays:
-    """The arrays of these names, after a look at their types."""
+    """The arrays with these names, after a check of their types."""
     for name, kind in kinds.items():
         sound(name, arrays[name].ndim == 1 and arrays[name].dtype == kind)
     return {name: arrays[name] for name in kinds}
@@ -218,17 +218,17 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def ascending(array: NDArray[Any], high: int) -> bool:
-    """True if these are ascending numbers from 0 to below a bound."""
+    """True if the numbers ascend and are in [0, bound)."""
     return bool((np.diff(array, prepend=-1, append=high) > 0).all())
 
 
 def sound(name: str, good: bool) -> None:
-    """Raise if part of a saved state is damaged."""
-    require(good, "state", name, "is not as it was saved", "the file is damaged; use another copy")
+    """Raise an error unless a saved state is valid."""
+    require(good, "state", name, "does not match what was saved", "the file is damaged; use another copy")
 
 
 class Kept:
-    """Arrays sorted by the first, of coordinates, when they are asked for; the first entry of a coordinate stays."""
+    """Entries by coordinate, sorted lazily; the first entry of a coordinate wins."""
 
     def __init__(self, *arrays: NDArray[Any]) -> None:
         self._parts = [arrays]
@@ -247,14 +247,14 @@ class Kept:
         return self._parts[0]
 
     def entry(self, slot: int) -> list[Any] | None:
-        """The entry of a coordinate, without the coordinate; None if it has none."""
+        """The entry of a coordinate, without the coordinate itself; None if absent."""
         slots, *others = self.arrays()
         at = int(np.searchsorted(slots, slot))
         return [array[at].tolist() for array in others] if at < len(slots) and slots[at] == slot else None
 
 
 def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays, one after the other; shorter rows are filled with -1."""
+    """Concatenate arrays; shorter rows are padded with -1."""
     if parts[0].ndim == 2:
         width = max(part.shape[1] for part in parts)
         parts = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
@@ -281,14 +281,14 @@ class Hashing(Features):
     ([1, 7, 7], [-1.0, 1.0, 1.0], 'city=Rome', 2)
     """
 
-    crossed: NDArray[np.uint8] = np.empty(0, np.uint8)  # a bit for each coordinate that has a product
+    crossed: NDArray[np.uint8] = np.empty(0, np.uint8)  # bit set of coordinates with an interaction
 
     def __init__(self, bits: int = 18, *, compiled: bool = True) -> None:
         good = isinstance(bits, (int, np.integer)) and 1 <= bits <= 30
         require(good, "bits", bits, "must be a whole number from 1 to 30", "18 is a good start")
         self.bits, self.compiled, self.frozen = int(bits), compiled, False
         octets = (1 << self.bits) // 8 + 1
-        # Zeros that nothing is written to take no memory.
+        # Pages of zeros take no memory until written.
         self._table: HashTable = HashTable(
             named=np.zeros(octets, np.uint8),
             numbered=np.zeros(octets, np.uint8),
@@ -298,12 +298,12 @@ class Hashing(Features):
             counts=np.zeros(1, np.int64),
             mask=np.uint64((1 << self.bits) - 1),
         )
-        #: The first names of coordinates: where each begins in the text (-1: it is not kept), and its size.
+        #: The first name of each coordinate: its start in the text (-1 if not stored) and its size.
         self._names = Kept(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8))
         self._text = bytearray()
         self._products = Kept(np.empty(0, np.int32), np.empty((0, 0), np.int32))  # and the factors of each
         self.crossed = np.zeros(octets, np.uint8)
-        self._is_copy = False  # one that reads ahead: it keeps no names
+        self._is_copy = False  # True for a copy that reads ahead, which stores no names
         self._new_products = [NO_PRODUCTS]  # for :meth:`news` of a copy
 
     @property
@@ -321,12 +321,12 @@ class Hashing(Features):
         return name
 
     def _factors(self, slot: int) -> list[int]:
-        """The factors of the product of a coordinate; none if it has no product."""
+        """The factors of the interaction at a coordinate; empty if none."""
         entry = self._products.entry(slot)
         return [] if entry is None else [factor for factor in entry[0] if factor >= 0]
 
     def _kept_name(self, slot: int) -> str | None:
-        """The first name at a coordinate; None if it has none, or it is not kept."""
+        """The stored first name of a coordinate, or None."""
         entry = self._names.entry(slot)
         if entry is None or entry[0] < 0:
             return None
@@ -335,7 +335,7 @@ class Hashing(Features):
         return raw.decode(errors="ignore") + "…" if size == MAX_LOGGED_BYTES else raw.decode(errors="replace")
 
     def _own_name(self, slot: int) -> str | None:
-        """The first name or number at a coordinate; products do not count."""
+        """The first name or number at a coordinate, without interactions."""
         name = self._kept_name(slot)
         return str(slot) if name is None and _has_bits(self._table.numbered, np.array([slot]))[0] else name
 
@@ -348,13 +348,13 @@ class Hashing(Features):
         name = self._kept_name(slot)
         if name is None:
             return 1.0
-        before, self.frozen = self.frozen, True  # a name that was cut is another name, which must not be kept
+        before, self.frozen = self.frozen, True  # a truncated name would be a different name
         slots, signs = self.slots([name])
         self.frozen = before
         return float(signs[0]) if slots[0] == slot else 1.0
 
     def note_products(self, rows: NDArray[np.int32]) -> None:
-        """Keep the factors of products, which are the first at their coordinates; see :attr:`News.products`."""
+        """Store the factors of interactions that are the first at their coordinates."""
         if self._is_copy:
             self._new_products.append(rows.copy())
         else:
@@ -383,7 +383,7 @@ class Hashing(Features):
         return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0, products)
 
     def learn(self, news: News) -> None:
-        news = self.unknown(news)  # a copy does not know the names that others have entered
+        news = self.unknown(news)  # a copy lacks the names that others have added
         self._keep(news)
         _set_bits(self._table.named, news.slots[news.slots >= 0] % NAMELESS)
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
@@ -391,7 +391,7 @@ class Hashing(Features):
         self._products.add(news.products[:, 0], news.products[:, 1:])
 
     def unknown(self, news: News) -> News:
-        """News without the names and products of coordinates that have one; those of other processes may be known.
+        """Drop news about coordinates that already have a name; other processes may have sent them.
 
         >>> ours, theirs = Hashing(4), Hashing(4).ahead()
         >>> _ = ours.slots(["a"]), theirs.slots(["a", "b"])
@@ -401,7 +401,7 @@ class Hashing(Features):
         named = news.slots >= 0
         places = np.where(named, news.slots % NAMELESS, 0)
         kept = ~(named & _has_bits(self._table.named, places))
-        # A name that comes after the coordinate's own number is not kept, as if one copy had met both.
+        # A name after the coordinate's own number is not stored, as in a single process.
         nameless = named & (_has_bits(self._table.numbered, places) | (news.slots >= NAMELESS))
         sizes = np.diff(news.ends)
         text = news.text[np.repeat(kept & ~nameless, sizes)]
@@ -413,7 +413,7 @@ class Hashing(Features):
         )  # fmt: skip
 
     def _keep(self, news: News) -> None:
-        """Keep the names of coordinates that had none."""
+        """Store the first names of coordinates."""
         named = news.slots >= 0
         if not self._is_copy and named.any():
             slots, sizes = news.slots[named], np.diff(news.ends)[named].astype(np.uint8)
@@ -480,10 +480,10 @@ def _set_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> None:
 
 
 class Dictionary(Features):
-    """A coordinate for every name, in the order of first sight: exact, and growing with the names.
+    """A coordinate for every name, in order of appearance: no collisions, growing memory.
 
-    The constant is coordinate 0 and names count from 1. A whole number is the name that its decimal digits are. Once
-    frozen, names not seen before are dropped, and counted in the report.
+    The constant is coordinate 0 and names count from 1. A whole number is named by its decimal digits. A frozen
+    dictionary drops new names and counts them in the report.
 
     Args:
         compiled: False to run the loops as plain Python.
@@ -505,7 +505,7 @@ class Dictionary(Features):
             by_number=np.zeros(1024, np.int32),
             counts=np.zeros(2, np.int64),
         )
-        self._told = 1, 0  # the dimension and the occurrences dropped, when news were last asked for
+        self._told = 1, 0  # the dimension and dropped occurrences at the last call of news
 
     @property
     def dimension(self) -> int:
@@ -525,7 +525,7 @@ class Dictionary(Features):
 
     def ahead(self) -> "Dictionary":
         copy, table = Dictionary(compiled=self.compiled), self._table
-        # A frozen table is only read, but for the short cut and the counts.
+        # A frozen table changes only in the short cut and the counts.
         arrays: list[Any] = [array if self.frozen else array.copy() for array in table]
         copy._table = ExactTable(*arrays)._replace(by_number=table.by_number.copy(), counts=table.counts.copy())
         copy.frozen, copy._told = self.frozen, (copy.dimension, int(table.counts[DROPPED]))
@@ -555,7 +555,7 @@ class Dictionary(Features):
         ends, names = arrays["ends"], arrays["names"]
         sound("ends", len(ends) > 0 and ends[0] == 0 and ends[-1] == len(names) and bool((np.diff(ends) >= 0).all()))
         self.name_slots(names, ends[:-1], ends[1:], Sections.none(), np.ones(len(ends) - 1))
-        sound("names", self.dimension == len(ends))  # one that is there twice has one coordinate
+        sound("names", self.dimension == len(ends))  # duplicates share a coordinate
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return not self.frozen or bool(slots.min(initial=1) >= 0)

@@ -17,26 +17,26 @@ from giftrl.streams.names.features import SEPARATOR, Dictionary, Features, Hashi
 from giftrl.streams.names.tables import Sections, has_bit, set_bit
 
 ALL = ":"
-#: How many products a batch may have (larger ones are cut into several), and how many a row may have.
+#: The maximum number of products in a batch (larger batches are split), and in a row.
 MAX_PRODUCTS_PER_BATCH, MAX_PRODUCTS_PER_ROW = 1 << 22, 1 << 24
-#: How many products are remembered as unknown to a frozen dictionary.
+#: The maximum number of cached products that a frozen dictionary lacks.
 MAX_UNKNOWN_PRODUCTS = 1 << 22
-#: How many rows have their products counted at a time.
+#: The number of rows whose products are counted at a time.
 ROWS_TO_COUNT = 1 << 12
-#: The longest n-grams, whose text is up to 2 + 3 + ... + 8 times as long as the names, and how many a row may have.
+#: The maximum n of n-grams (text grows 2 + 3 + ... + 8 times), and the maximum number in a row.
 MAX_NGRAM, MAX_NGRAMS_PER_ROW = 8, 1 << 24
-#: How many choices of groups the products of three or more factors may have.
+#: The maximum number of combinations of groups for products of three or more factors.
 MAX_GROUP_CHOICES = 1 << 16
 
 
 class Interactions:
     """Groups of features to multiply with each other; a group is a namespace or a column.
 
-    A product has two or more factors, given by their groups. A group that is named twice stands for the product of each
-    two of its entries, and for the square of each; one that is named n times, for the products of each n of its
-    entries, of which some or all may be the same. The order of factors does not count. A name of one letter stands for
-    all groups that begin with it, as in Vowpal Wabbit's ``-q ab``; ":" stands for all groups. A product that is asked
-    for several times is added once.
+    A product has two or more factors, given by their groups. A group given twice means all pairs of its entries,
+    squares included; a group given n times means all combinations of n entries with repetition. The order of factors
+    does not matter. A name of one letter stands for
+    all groups that begin with it, as in Vowpal Wabbit's ``-q ab``; ":" stands for all groups. Duplicate products are
+    added once.
 
     Args:
         products: names of groups, ``("user", "ad")`` or ``("user", "ad", "page")``; or letters, ``"ua"`` or ``"uap"``.
@@ -50,13 +50,13 @@ class Interactions:
             good = len(given) >= 2 and all(isinstance(term, str) and term for term in given)
             require(good, "products", given, "must be two or more names, or letters", "try ('user', 'ad') or 'ua'")
         self.products = tuple(tuple(given) for given in products)
-        self._codes: dict[frozenset[str], int] = {frozenset(): 0}  # which terms a group matches, and its number
+        self._codes: dict[frozenset[str], int] = {frozenset(): 0}  # the terms that each group matches, and its number
         self._by_name: dict[str, int] = {}
         self._allowed = np.zeros((256, 256), np.uint8)
         self._patterns: set[tuple[int, ...]] = set()
 
     def code(self, group: str) -> int:
-        """The number of a group. Groups that the products do not tell apart share one; groups in no product have 0.
+        """The number of a group. Groups that match the same terms share a number; groups in no product have 0.
 
         >>> interactions = Interactions(["ab"])
         >>> [interactions.code(name) for name in ("age", "city", "birth", "ad")]
@@ -69,7 +69,7 @@ class Interactions:
         matched = frozenset(term for term in terms if matches(term, group))
         if matched not in self._codes:
             fits = len(self._codes) < 256
-            require(fits, "products", self.products, "must not tell more than 255 groups apart", "use fewer products")
+            require(fits, "products", self.products, "must not need more than 255 groups", "use fewer products")
             self._codes[matched] = len(self._codes)
             self._allow(self._codes[matched])
         if len(self._by_name) < 1 << 16:
@@ -77,7 +77,7 @@ class Interactions:
         return self._codes[matched]
 
     def _allow(self, new: int) -> None:
-        """Note the products that a new number of a group is in."""
+        """Update the tables of allowed products for a new group number."""
         for given in self.products:
             choices = [[number for matched, number in self._codes.items() if term in matched] for term in given]
             if len(given) > 2:
@@ -94,7 +94,7 @@ class Interactions:
 
     @property
     def allowed(self) -> NDArray[np.uint8]:
-        """A matrix with 1 if entries of two groups are multiplied, by the numbers of groups in use."""
+        """A 0/1 matrix over group numbers: 1 if entries of the two groups are multiplied."""
         size = len(self._codes)
         return np.ascontiguousarray(self._allowed[:size, :size])
 
@@ -113,7 +113,7 @@ class Interactions:
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], ...]:
-        """The products that name a group which has not been there so far.
+        """Products with a group that has not occurred yet.
 
         >>> interactions = Interactions(["ab", "ac"])
         >>> _ = interactions.code("age"), interactions.code("city")
@@ -124,7 +124,7 @@ class Interactions:
         return tuple(given for given in self.products if not there.issuperset(given))
 
     def require_all(self, format_: str) -> int:
-        """The number of the single group of a format without groups; only ":" stands for it."""
+        """The number of the only group of a format without groups; only ":" matches it."""
         if not self.code(""):
             rule = f"must be made of ':' alone, such as (':', ':'): {format_} has no namespaces"
             raise InvalidInput("products", self.products, rule, "use another format")
@@ -132,20 +132,20 @@ class Interactions:
 
 
 def matches(term: str, group: str) -> bool:
-    """True if a term means a group: by its name, by its first letter, or by ":" for all."""
+    """True if a term matches a group by its name, its first letter, or ":" for all."""
     return term == ALL or (group.startswith(term) if len(term) == 1 else group == term)
 
 
 class Ngrams:
-    """Namespaces whose consecutive names are joined, and how many of them.
+    """n-grams: namespaces whose consecutive names are joined, and the sizes.
 
-    n-grams of 2, 3, ..., n names are added to a namespace. The name of one is ``the^cat``, and ``text^the^cat`` in the
-    namespace ``text``; its value is 1, whatever the values of its names are, as in Vowpal Wabbit. Names that follow one
-    bar are consecutive; a feature of value 0 is as if it were not there. A name of one letter stands for all namespaces
-    that begin with it; ":" stands for all namespaces. Where several sizes match a namespace, the largest counts.
+    n-grams of 2, 3, ..., n names are added to a namespace. A bigram is named ``the^cat``, or ``text^the^cat`` in the
+    namespace ``text``. Its value is always 1, as in Vowpal Wabbit. Names after the same bar are consecutive; features
+    of value 0 are ignored. A name of one letter stands for all namespaces
+    that begin with it; ":" stands for all namespaces. If several sizes match a namespace, the largest is used.
 
     Args:
-        sizes: the name of a namespace and n, for each: ``[(":", 2)]`` or ``[("t", 2), ("title", 3)]``.
+        sizes: pairs of a namespace and n: ``[(":", 2)]`` or ``[("t", 2), ("title", 3)]``.
 
     >>> ngrams = Ngrams([("t", 2), ("title", 3)])
     >>> [ngrams.size(name) for name in ("text", "title", "user")]
@@ -162,24 +162,24 @@ class Ngrams:
         self._there: set[str] = set()
 
     def size(self, namespace: str) -> int:
-        """The size of the largest n-grams of a namespace; 1 for none."""
+        """The largest n of a namespace; 1 for none."""
         matched = [(name, size) for name, size in self.sizes if matches(name, namespace)]
         self._there |= {name for name, _ in matched}
         return max((size for _, size in matched), default=1)
 
     @property
     def most_names(self) -> int:
-        """The maximum number of names in a row, so that n-grams fit into memory."""
+        """The maximum number of names in a row, to bound memory."""
         return MAX_NGRAMS_PER_ROW // (max((size for _, size in self.sizes), default=2) - 1)
 
     @property
     def unmatched(self) -> tuple[tuple[str, int], ...]:
-        """The sizes that name a namespace which has not been there so far."""
+        """Sizes for a namespace that has not occurred yet."""
         return tuple((name, size) for name, size in self.sizes if name not in self._there)
 
 
 def no_order(source: str) -> BadSource:
-    """The error for n-grams of a source whose names have no order."""
+    """The error for n-grams of a format without ordered names."""
     return BadSource(source, "has no n-grams: only names in VW text have an order", "use VW text, or no n-grams")
 
 
@@ -195,7 +195,7 @@ MIX2 = np.uint64(0x94D049BB133111EB)
 
 
 class GroupedEntries(NamedTuple):
-    """Rows and the groups of their entries."""
+    """Rows, with the group of each entry."""
 
     data: NDArray[np.float64]
     indices: NDArray[np.int32]
@@ -216,11 +216,11 @@ class ProductBuffers(NamedTuple):
     data: NDArray[np.float64]
     indices: NDArray[np.int32]  # -1 for a product in a dictionary
     indptr: NDArray[np.int64]
-    factors: NDArray[np.int32]  # of each product, for a dictionary; no rows for hashed names
-    mask: np.uint64  # the last coordinate of hashed names; 0 for a dictionary
-    seen: NDArray[np.uint8]  # a bit for each hashed coordinate that has a product; empty if it does not matter
-    news: NDArray[np.int32]  # the coordinate and the factors of each product that is the first at its coordinate
-    # Memory of the loop: for one product, for the entries of a row, and for its groups.
+    factors: NDArray[np.int32]  # the factors of each product, for a dictionary; empty for hashed names
+    mask: np.uint64  # number of hashed coordinates - 1; 0 for a dictionary
+    seen: NDArray[np.uint8]  # bit set of hashed coordinates with a product; empty if unused
+    news: NDArray[np.int32]  # each first product of a coordinate: the coordinate and the factors
+    # Scratch memory: for one product, the entries of a row, and its groups.
     chosen: NDArray[np.int32]
     places: NDArray[np.int64]
     order: NDArray[np.int64]
@@ -230,7 +230,7 @@ class ProductBuffers(NamedTuple):
 
 @formula
 def spread(key: Any) -> Any:
-    """Sixty-four well mixed bits."""
+    """A 64-bit mix (splitmix64)."""
     key = (key + GOLDEN) & np.uint64(2**64 - 1)
     key = (key ^ (key >> np.uint64(30))) * MIX1
     key = (key ^ (key >> np.uint64(27))) * MIX2
@@ -248,7 +248,7 @@ def product_slot(factors: Any, size: Any, mask: Any) -> Any:
 
 @formula
 def store_product(made: Any, factors: Any, size: Any, value: Any, out: Any, noted: Any) -> Any:
-    """Write the product of some features, sorted; returns how many are noted as the first at their coordinates."""
+    """Write one product; returns the number of first products noted so far."""
     made.data[out] = value
     if made.mask > ZERO:
         slot = product_slot(factors, size, made.mask)
@@ -268,7 +268,7 @@ def store_product(made: Any, factors: Any, size: Any, value: Any, out: Any, note
 
 @formula
 def cross_rows(entries: Any, wanted: Any, made: Any) -> Any:
-    """Copy rows and append their products; returns how many of these are news."""
+    """Copy rows and append their products; returns the number of first products."""
     data, indices, groups, indptr = entries
     allowed, patterns = wanted
     factors = made.chosen
@@ -297,9 +297,9 @@ def cross_rows(entries: Any, wanted: Any, made: Any) -> Any:
 
 @formula
 def add_longer(entries: Any, first: Any, last: Any, patterns: Any, made: Any, out: Any, noted: Any) -> tuple[Any, Any]:
-    """Append the products of three or more factors of one row; where the next goes, and how many are news."""
-    # Entries are sorted by their groups. Each factor of a pattern then has a range of entries to go through; a factor
-    # of the same group as the one before it starts where that one stands, so that each choice of entries comes once.
+    """Append one row's products of three or more factors; returns the next position and the number of firsts."""
+    # Entries are sorted by group, so each factor of a pattern has a range of entries. If two factors share a group, the
+    # second starts at the current entry of the first, so that each combination comes once.
     factors, places, order, starts, filled = made.chosen, made.places, made.order, made.starts, made.filled
     for code in range(257):
         starts[code] = 0
@@ -332,7 +332,7 @@ def add_longer(entries: Any, first: Any, last: Any, patterns: Any, made: Any, ou
                 factors[at] = entries.indices[k]
             noted = store_product(made, factors, size, value, out, noted)
             out = out + ONE
-            # On to the next choice, as an odometer goes on.
+            # Advance to the next combination, like an odometer.
             i = size - 1
             while i >= 0 and places[i] == starts[np.uint64(patterns[row, i]) + ONE] - 1:
                 i -= 1
@@ -367,7 +367,7 @@ def count_products(entries: GroupedEntries, wanted: WantedProducts) -> NDArray[n
 
 
 class _Products:
-    """The coordinates of products in a dictionary, which saves making the name of one that came before."""
+    """A cache of the coordinates of products in a dictionary."""
 
     def __init__(self, features: Features, compiled: bool) -> None:
         self.features = features
@@ -375,12 +375,12 @@ class _Products:
         self._clear()
 
     def _clear(self) -> None:
-        self._places = Dictionary(compiled=self.compiled)  # its names are the bytes of the factors
-        self._slots = np.zeros(1, np.int32)  # by those places
+        self._places = Dictionary(compiled=self.compiled)  # keyed by the bytes of the factors
+        self._slots = np.zeros(1, np.int32)  # coordinates by place in the cache
         self._frozen = self.features.frozen
 
     def slots(self, factors: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The coordinates of products, by their factors as :class:`ProductBuffers` has them."""
+        """The coordinates of products, given by their factors."""
         if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > MAX_UNKNOWN_PRODUCTS):
             self._clear()
         count, width = factors.shape
@@ -398,15 +398,15 @@ class _Products:
 
 
 class Crossed(NamedTuple):
-    """Rows with their products, and the lines of rows with too many products or too large ones."""
+    """Rows with their products, and rejected rows."""
 
     batch: Batch
-    bad: list[tuple[int, str, str]]  # the line, what is wrong, what was expected
-    following: int | None  # the line where the next piece begins; None after the last
+    bad: list[tuple[int, str, str]]  # the line, the problem and what was expected
+    following: int | None  # the first line of the next piece; None after the last
 
 
 class Crossing:
-    """Interactions for one way of numbering features."""
+    """Interactions with one :class:`Features` object."""
 
     def __init__(self, interactions: Interactions, features: Features, *, compiled: bool = True) -> None:
         self.interactions = interactions
@@ -461,7 +461,7 @@ class Crossing:
     def _crossed(
         self, entries: GroupedEntries, wanted: WantedProducts, size: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
-        """Rows with their products, which are so many entries in all."""
+        """Rows with their products; the total number of entries is given."""
         features, width = self.features, self.interactions.width
         nothing, none = np.empty(0, np.uint8), np.empty((0, width), np.int32)
         longest = int(np.diff(entries.indptr).max(initial=0))

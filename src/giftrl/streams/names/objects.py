@@ -10,25 +10,25 @@ from giftrl.streams.batch import LabelNames
 from giftrl.streams.names.dates import DATE_PARTS, EXPECTED_DATE, FIRST_HOUR, FIRST_MONTH, moment
 
 FEATURES_KEY, WEIGHT_KEY, TAG_KEY = "features", "weight", "tag"
-#: How many objects may be nested in each other.
+#: The maximum nesting of objects.
 MAX_NESTING = 100
 
 
 class NamedValue(NamedTuple):
-    """A feature of a row."""
+    """A feature name and its value."""
 
     name: str
     value: float
-    group: str  # the key at the top of the row
+    group: str  # the top-level key
 
 
 class Labelled(NamedTuple):
     """The label, weight, tag and features of a JSON object."""
 
-    label: float  # NaN if there is none
+    label: float  # NaN if missing
     weight: float
     tag: str
-    features: list[NamedValue]  # without those of value 0
+    features: list[NamedValue]  # nonzero features
 
 
 class BadValue(Exception):
@@ -40,12 +40,12 @@ class BadValue(Exception):
 
 
 class Keys(NamedTuple):
-    """The roles of keys; all other keys are features. Label and weight are keys at the top."""
+    """The roles of keys; all other keys are features. Label and weight are top-level keys."""
 
-    ignored: Set[str] = frozenset()  # left out, with all that is nested in them
-    categorical: Set[str] = frozenset()  # whose numbers are categories too
+    ignored: Set[str] = frozenset()  # left out, with all nested keys
+    categorical: Set[str] = frozenset()  # keys whose numbers are categories
     dates: Set[str] = frozenset()  # ISO dates and times
-    texts: Set[str] = frozenset()  # whose words are features
+    texts: Set[str] = frozenset()  # keys of text whose words are features
     label: str | None = None
     weight: str | None = None  # None: "weight" beside "features"
 
@@ -54,7 +54,7 @@ NO_KEYS = Keys()
 
 
 def walk(row: dict[str, Any], keys: Keys = NO_KEYS, skipped: Set[str | None] = frozenset()) -> Iterator[NamedValue]:
-    """The features of a row, in order.
+    """List the features of a row, in order.
 
     A number is the feature of its key; True and False are 1 and 0; text is the feature ``key=text`` with value 1; None
     and empty text are no feature. Keys of nested objects are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list
@@ -118,7 +118,7 @@ def _of_date(name: str, value: Any, group: str) -> Iterator[NamedValue]:
 
 
 class _Pairs(dict[str, Any]):
-    """An object that has a key twice: ``items`` are all of its pairs, and a key alone stands for the last one."""
+    """An object with duplicate keys: ``items`` has all pairs, a lookup returns the last value."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -129,12 +129,12 @@ class _Pairs(dict[str, Any]):
 
 
 def load_object(raw: bytes) -> Any:
-    """Parse JSON with ``orjson``; with all values of a key that an object has twice, which ``orjson`` drops.
+    """Parse JSON with ``orjson``, but keep all values of duplicate keys.
 
     >>> [each[:2] for each in walk(load_object(b'{"a": 1, "b": {"c": 2, "c": 3}, "a": 4}'))]
     [('a', 1.0), ('b^c', 2.0), ('b^c', 3.0), ('a', 4.0)]
     """
-    import orjson  # an import that only JSON needs
+    import orjson  # imported for JSON only
 
     top = orjson.loads(raw)
     if raw.count(b'"') == 2 * count_strings(top):
@@ -158,8 +158,8 @@ def count_strings(value: Any) -> int:
 def labelled(given: Any, keys: Keys, labels: LabelNames | None = None) -> Labelled:
     """Read an object; raises :class:`BadValue` if it breaks a rule.
 
-    The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
-    it, all keys but those of label and weight are features.
+    If the key "features" exists, it holds all features, and only the label, "weight" and "tag" may stand beside it.
+    Otherwise all keys except label and weight are features.
     """
     if not isinstance(given, dict):
         raise BadValue("no object", "one object a line", 0)
@@ -192,7 +192,7 @@ def label_text(value: Any) -> str:
 
 
 def as_label(value: Any, key: str, labels: LabelNames | None) -> float:
-    """A value as a label: a number, or the number of its name; NaN if it is none."""
+    """Convert a value to a label: a number, or the code of its name; NaN if missing."""
     if value is None or (labels is not None and value == ""):
         return math.nan
     return _number(value, "label", key) if labels is None else labels.code(label_text(value))
@@ -211,7 +211,7 @@ def _shown(value: Any) -> str:
 
 # Texts of many words: lower-cased, and split at everything but letters and digits.
 
-#: What stands between words, for Arrow; what a word is, for Python.
+#: The separator of words, for Arrow; a word, for Python.
 WORD_SEPARATORS = r"[^\p{L}\p{N}]+"
 _WORD = re.compile(r"[^\W_]+")
 

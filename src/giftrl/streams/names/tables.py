@@ -1,7 +1,7 @@
 """Tables from names to coordinates, and the compiled loops that look names up.
 
-A name is a piece of text, or a namespace, a caret and a piece of text; loops hold it as four places in the text: the
-ends of its namespace and its own. Names of one section share their namespace. A loop stops at a table that is full; the
+A name is a piece of text, or a namespace, a caret and a piece of text; loops hold it as four offsets: start and end of
+the namespace and of the text. Names of one section share their namespace. If the table is full, a loop stops; the
 caller enlarges the table and continues.
 """
 
@@ -15,7 +15,7 @@ from giftrl.compiled.registry import formula, operation
 
 @formula
 def byte(block: Any, at: Any) -> Any:
-    """The byte at a place, which is never negative: an unsigned index needs no look at its sign."""
+    """Read a byte through an unsigned index, which avoids the check for negative indices."""
     return np.int64(block[np.uint64(at)])
 
 
@@ -27,7 +27,7 @@ def digit(c: Any) -> Any:
 
 @formula
 def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
-    """Copy ``text[start:end]`` to a place; returns where the copy ends."""
+    """Copy ``text[start:end]``; returns the end of the copy."""
     for k in range(start, end):
         to[np.uint64(at)] = text[np.uint64(k)]
         at += 1
@@ -35,8 +35,7 @@ def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
 
 
 # MurmurHash3 of a name: MurmurHash3_x86_32 of Austin Appleby (public domain) with seed 0, equal to
-# ``sklearn.utils.murmurhash3_32``. A name can come in pieces: the state after a piece is carried on to the next, so
-# that the names of a namespace share the work of their prefix.
+# ``sklearn.utils.murmurhash3_32``. Hashing is incremental, so that the prefix of a namespace is hashed once.
 
 WORD = np.uint64(2**32 - 1)
 C1 = np.uint64(0xCC9E2D51)
@@ -56,7 +55,7 @@ def rotated(x: Any, by: int) -> Any:
 
 @formula
 def scrambled(word: Any) -> Any:
-    """A word as MurmurHash3 scrambles it before mixing."""
+    """MurmurHash3's scrambling of a word before mixing."""
     return (rotated((word * C1) & WORD, 15) * C2) & WORD
 
 
@@ -68,7 +67,7 @@ def mixed(h: Any, word: Any) -> Any:
 
 @formula
 def begin_name() -> tuple[Any, Any, Any]:
-    """The state before the first byte: the hash, the bytes that do not fill a word yet, and how many bytes came."""
+    """The initial state: the hash, the bytes of an incomplete word, and the number of bytes so far."""
     return ZERO, ZERO, 0
 
 
@@ -91,7 +90,7 @@ def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any]) -> t
         at += 4
     left = end - at
     if left > 0:
-        # One to three bytes without a branch on how many: the first, the middle and the last, which may be the same.
+        # Branch-free read of one to three bytes: first, middle and last, which may coincide.
         middle, last = left >> 1, left - 1
         word = (
             np.uint64(text[np.uint64(at)])
@@ -120,14 +119,14 @@ def end_name(state: tuple[Any, Any, Any]) -> Any:
 # Loops that look up the coordinates of names.
 
 UNKNOWN = -1
-FULL = -2  # the table has to be made larger
+FULL = -2  # the table must be enlarged
 
 CARET = 94
 CARET_TEXT = np.frombuffer(b"^", dtype=np.uint8)
 
 
 class Sections(NamedTuple):
-    """Entries that share a namespace: the first entry of each section, and the place of the namespace in the text."""
+    """Sections of entries that share a namespace: the first entry, and the namespace's place in the text."""
 
     first: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -142,12 +141,12 @@ class Sections(NamedTuple):
 
 @operation
 def known_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
-    """The slot of a name with this hash if there is nothing to note about it; else UNKNOWN."""
+    """The slot of a known name; else UNKNOWN."""
 
 
 @operation
 def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
-    """The slot of a name that known_name does not know; UNKNOWN for a frozen table, or FULL."""
+    """Add a name and return its slot; UNKNOWN if the table is frozen, FULL if it must grow."""
 
 
 @operation
@@ -158,12 +157,12 @@ def sign(table: Any, h: Any) -> Any:
 
 @operation
 def own_slot(table: Any, n: Any, frozen: bool) -> Any:
-    """The slot of a number that the table knows without its digits; else UNKNOWN, or FULL."""
+    """The slot of a number by the short cut; else UNKNOWN, or FULL."""
 
 
 @operation
 def remember_number(table: Any, n: Any, slot: Any) -> None:
-    """Note the slot that a number got by its digits, if that makes a short cut."""
+    """Store the slot of a number for the short cut, if it fits."""
 
 
 @formula
@@ -171,7 +170,7 @@ def name_slots(
     table: Any, text: Any, starts: Any, ends: Any, sections: Any, entry: Any, section: Any, frozen: bool, values: Any,
     slots: Any,
 ) -> Any:  # fmt: skip
-    """Fill ``slots`` and put signs on ``values``, from an entry of a section on, up to where the table is full."""
+    """Fill ``slots`` and sign ``values`` from an entry on; stops if the table is full."""
     firsts, heads, tails = sections
     going = True
     while section < len(firsts) and going:
@@ -202,7 +201,7 @@ def name_slots(
 def number_slots(
     table: Any, numbers: Any, count: Any, entry: Any, frozen: bool, digits: Any, values: Any, slots: Any
 ) -> Any:
-    """Fill ``slots`` and put signs on ``values`` for whole numbers, whose names are their decimal digits."""
+    """Fill ``slots`` and sign ``values`` for whole numbers, named by their decimal digits."""
     going = True
     while entry < count and going:
         k = np.uint64(entry)
@@ -226,7 +225,7 @@ def number_slots(
 
 @formula
 def write_digits(n: Any, digits: Any) -> Any:
-    """Write a positive number at the end of an array; where it begins."""
+    """Write a positive number at the end of an array; returns its start."""
     at = len(digits)
     ten = np.uint64(10)
     while n > np.uint64(0):
@@ -255,26 +254,26 @@ def name_size(name: Any) -> Any:
     return end - start + (tail - head + 1 if tail > head else 0)
 
 
-# The tables: one hashes names, the other one knows them exactly.
+# The tables: one by hashing, one exact.
 
-MAX_LOGGED_BYTES = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
-NAMELESS = 2**30  # in the log, added to a slot whose name is not kept
+MAX_LOGGED_BYTES = 255  # a hash table logs at most this many bytes of a name
+NAMELESS = 2**30  # added to a logged slot whose name is not stored
 
 NEW_NAMES = 0  # the count of a hash table
 NAMES, DROPPED = range(2)  # the counts of an exact one
 
 
 class HashTable(NamedTuple):
-    """A slot for every name: abs(MurmurHash3) modulo their number, a power of two; the sign of the hash its sign.
+    """Hashing: slot abs(MurmurHash3) modulo a power of two, with the sign of the hash.
 
-    Two bits for each slot tell whether a name, and whether its own number, came to it. What comes to a slot first is
-    logged: the slot with the name, or the complement of the slot where it is the slot's own number.
+    Two bits for each slot record whether a name and whether the slot's own number occurred. The first of them is
+    logged: the slot for a name, its complement for the number.
     """
 
     named: NDArray[np.uint8]
     numbered: NDArray[np.uint8]
     news: NDArray[np.int32]
-    ends: NDArray[np.int64]  # where the name of each news ends in the arena; the first number is 0
+    ends: NDArray[np.int64]  # the ends of logged names in the arena, beginning with 0
     arena: NDArray[np.uint8]
     counts: NDArray[np.int64]
     mask: np.uint64  # the last slot
@@ -317,7 +316,7 @@ class HashTable(NamedTuple):
 
 @formula
 def hash_slot(h: Any, mask: Any) -> Any:
-    """The magnitude of a hash, read as a signed number of 32 bits, modulo a power of two."""
+    """The absolute value of a signed 32-bit hash, modulo a power of two."""
     signed = np.int64(h)
     return np.uint64(2**32 - signed if signed >= 2**31 else signed) & mask
 
@@ -336,12 +335,12 @@ def set_bit(bits: Any, slot: Any) -> None:
 
 
 class ExactTable(NamedTuple):
-    """Every name has a number of its own, from 1 on, in the order of first sight: a hash table with open addressing."""
+    """Names numbered from 1 in order of appearance, in a hash table with open addressing."""
 
-    cells: NDArray[np.uint64]  # the hash in the upper half and the number in the lower; 0 where empty
+    cells: NDArray[np.uint64]  # hash in the upper half, number in the lower; 0 if empty
     ends: NDArray[np.int64]  # name i is arena[ends[i - 1]:ends[i]]
     arena: NDArray[np.uint8]
-    by_number: NDArray[np.int32]  # the number of the name of a small whole number, or 0: a short cut
+    by_number: NDArray[np.int32]  # short cut: the name's number for each small whole number, or 0
     counts: NDArray[np.int64]
 
     def known_name(self, h: Any, text: Any, name: Any, frozen: bool) -> Any:
@@ -374,7 +373,7 @@ class ExactTable(NamedTuple):
 
     def own_slot(self, n: Any, frozen: bool) -> Any:
         small = n < np.uint64(len(self.by_number))
-        i = np.int64(self.by_number[n if small else np.uint64(0)])  # no number is 0: its place stays empty
+        i = np.int64(self.by_number[n if small else np.uint64(0)])  # number 0 is unused
         return i if i > 0 else np.int64(UNKNOWN)
 
     def remember_number(self, n: Any, slot: Any) -> None:
@@ -384,7 +383,7 @@ class ExactTable(NamedTuple):
 
 @formula
 def starts_with(arena: Any, at: Any, text: Any, start: Any, end: Any) -> Any:
-    """True if ``text[start:end]`` stands at a place of an arena."""
+    """True if ``text[start:end]`` equals the arena at a place."""
     same = True
     k = start
     while (k < end) & same:
@@ -407,7 +406,7 @@ def same_name(arena: Any, at: Any, end: Any, text: Any, name: Any) -> Any:
 
 @formula
 def enter(cells: Any, h: Any, i: Any) -> None:
-    """Write a name into the first empty cell from its hash on."""
+    """Insert a name into the first empty cell after its hash."""
     last = np.uint64(len(cells) - 1)
     at = h & last
     while cells[at] != np.uint64(0):
@@ -417,7 +416,7 @@ def enter(cells: Any, h: Any, i: Any) -> None:
 
 @formula
 def enter_all(cells: Any, arena: Any, ends: Any, count: Any) -> None:
-    """Write names 1 to count, which are known to differ, into empty cells."""
+    """Insert distinct names 1 to count."""
     for i in range(1, count + 1):
         h = end_name(add_bytes(arena, ends[i - 1], ends[i], begin_name()))
         enter(cells, h, i)

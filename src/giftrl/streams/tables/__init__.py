@@ -1,1 +1,1 @@
-"""Tables, one column a feature: Arrow batches, which Parquet, CSV and NumPy files become."""
+"""Tables with a feature per column: Parquet, Arrow, CSV and NumPy files."""

@@ -1,4 +1,4 @@
-"""Parquet and Arrow IPC: one column a feature, batch by batch; and converted files, which are read without any work."""
+"""Parquet and Arrow IPC, one column a feature, and converted files, which need no parsing."""
 
 import json
 import os
@@ -29,11 +29,11 @@ from giftrl.streams.tables.table_rows import (
     lengths,
 )
 
-# Converted files: rows as a learner takes them, in Arrow IPC with the columns label, weight, indices and values.
+# Converted files: Arrow IPC with the columns label, weight, indices and values.
 
-#: The key, in the metadata of the file, of how features were mapped.
+#: The key of the feature mapping in the file's metadata.
 METADATA_KEY = b"giftrl"
-#: The key, in the metadata of a batch, of the names that are new in it.
+#: The key of new names in a batch's metadata.
 NAMES_KEY = b"names"
 LAYOUT_VERSION = 1
 COMPRESSIONS = (None, "lz4", "zstd")
@@ -50,16 +50,16 @@ def _layout() -> Any:
 class ConvertedWriter(Output):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
-    A label that is missing is NaN. Tags and rejected rows are not kept. The file appears, whole, when the writer is
-    closed; until then, and after an error, what was there before stays.
+    A missing label is NaN. Tags and rejected rows are not stored. The file is replaced atomically when the writer is
+    closed; after an error the earlier file stays.
 
     Args:
         path: the file.
-        features: what numbered the features of the batches. The names of a dictionary are kept.
-        interactions: the products that were added to the batches, for those who read them.
-        ngrams: the n-grams that were added.
+        features: the :class:`Features` of the batches. The names of a dictionary are stored.
+        interactions: the products that the batches contain, recorded for readers.
+        ngrams: the n-grams that the batches contain.
         labels: the names of labels, if they are not numbers.
-        compression: None, which is the quickest to read; "lz4" or "zstd".
+        compression: None (fastest to read), "lz4" or "zstd".
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -93,7 +93,7 @@ class ConvertedWriter(Output):
         require(known, "compression", compression, 'must be None, "lz4" or "zstd"', "leave it out for the quickest")
         super().__init__(path, "path")
         self.features = features
-        self._named = 1  # of a dictionary: the slots whose names have been written
+        self._named = 1  # for a dictionary: the slots whose names have been written
         about: dict[str, Any] = {
             "version": LAYOUT_VERSION,
             "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
@@ -121,7 +121,7 @@ class ConvertedWriter(Output):
         return self
 
     def write(self, batch: Batch) -> None:
-        """Write the rows of a batch, as a reader makes them with ``normalize="none"`` and ``constant=False``."""
+        """Write a batch from a reader with ``normalize="none"`` and ``constant=False``."""
         import pyarrow as pa
 
         plain = not (batch.indices == self.features.constant).any()
@@ -138,7 +138,7 @@ class ConvertedWriter(Output):
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
         if not isinstance(self.features, Dictionary):
             return {}
-        # Up to the highest that is used here: another thread may be adding more.
+        # Only up to the highest slot in this batch, since another thread may add names.
         highest = int(batch.indices.max(initial=0))
         names = [self.features.name(slot) for slot in range(self._named, highest + 1)]
         self._named += len(names)
@@ -149,18 +149,18 @@ class ConvertedWriter(Output):
         super()._finish()
 
 
-# Parquet and Arrow IPC files as record batches of a bounded size, from any row on.
+# Parquet and Arrow IPC files as record batches of bounded size, from any row.
 
-#: The most rows, and about the most cells, of a piece.
+#: The maximum number of rows, and the approximate maximum of cells, in a piece.
 MAX_ARROW_ROWS = 1 << 16
 MAX_ARROW_CELLS = 1 << 20
 IPC_FILE = b"ARROW1\0\0"
 
 
 class TablePiece(NamedTuple):
-    """Some rows of a table: a ``pyarrow.RecordBatch``, the number of its first row, from 0, and its custom metadata.
+    """Rows of a table: a ``pyarrow.RecordBatch``, the number of its first row (from 0), and its metadata.
 
-    Only the first piece of a stored batch has metadata; pieces before the row where reading starts have no batch.
+    Only the first piece of a stored batch has metadata. Pieces before the start row have no batch.
     """
 
     batch: Any
@@ -169,7 +169,7 @@ class TablePiece(NamedTuple):
 
 
 class RecordBatches:
-    """The record batches of a source whose kind is "parquet" or "arrow"."""
+    """The record batches of a Parquet or Arrow source."""
 
     def __init__(self, stream: Stream, kind: str) -> None:
         import pyarrow as pa
@@ -177,11 +177,11 @@ class RecordBatches:
         self.stream, self.kind, self.name = stream, kind, stream.source.name
         self.fraction = 0.0  # of the source that has been read
         self._damaged = (pa.ArrowException, OSError, EOFError)
-        self._file: Any = None  # if it is one with a list of its batches
-        self._batch = 0  # how many stored batches have been read
+        self._file: Any = None  # for an IPC file, which lists its batches
+        self._batch = 0  # number of stored batches read
         try:
             self.schema = self._open(pa)
-            flat_types(self.schema)  # decodes the names of columns
+            flat_types(self.schema)  # decoding column names may fail
         except (*self._damaged, UnicodeDecodeError) as problem:
             raise self._bad(problem) from problem
 
@@ -198,7 +198,7 @@ class RecordBatches:
         if whole and source.path is not None and is_file:
             self._file = pa.ipc.open_file(pa.memory_map(str(source.path)))
             return self._file.schema
-        if is_file:  # a stream behind eight bytes
+        if is_file:  # an IPC file is a stream after eight bytes
             self.stream.read(8)
         self._stream = pa.ipc.open_stream(pa.PythonFile(_Readable(self.stream), mode="r"))
         return self._stream.schema
@@ -215,9 +215,9 @@ class RecordBatches:
         return BadSource(self.name, f"damaged or cut short ({said})", "write or copy the file again", line)
 
     def pieces(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[TablePiece]:
-        """The rows from one on, counted from 0, with the columns that are needed; None for all.
+        """Read from a row on (from 0), with the given columns or (None) all.
 
-        Parquet delivers the columns of text as dictionaries, with each value only once.
+        Text columns of Parquet are dictionary-encoded.
         """
         row = 0
         stored = self._parquet(start, columns, text) if self.kind == "parquet" else self._ipc()
@@ -282,8 +282,8 @@ class RecordBatches:
 def require_valid(batch: Any, source: str, row: int = 0) -> None:
     """Validate a record batch from outside in full: offsets, indices of dictionaries, lengths of buffers, UTF-8.
 
-    Arrow trusts what a file says of its buffers, so that a damaged batch would read memory of others, or crash. Nothing
-    may be computed from a batch before this; not even ``nbytes``. ``row`` is the number of its first row, from 0.
+    Arrow does not check buffers, so a damaged batch could cause out-of-bounds reads. Call this before any other use of
+    a batch, even ``nbytes``. ``row`` is the number of its first row, from 0.
     """
     import pyarrow as pa
 
@@ -299,7 +299,7 @@ def _rows_at_once(columns: int) -> int:
 
 
 class _Readable:
-    """A stream as the Python file that PyArrow reads from, and closes; whoever opened the stream closes that."""
+    """A file object for PyArrow; closing it does not close the stream."""
 
     closed = False
 
@@ -310,12 +310,12 @@ class _Readable:
         self.closed = True
 
 
-#: The largest number of features that one list of numbers may become.
+#: The maximum length of a list of numbers.
 MAX_LIST_LENGTH = 1 << 20
 
 
 class ArrowTable(TableRows):
-    """Reads Parquet, Arrow IPC files and Arrow IPC streams, and what :class:`ConvertedWriter` wrote.
+    """Reads Parquet, Arrow IPC files and streams, and files of :class:`ConvertedWriter`.
 
     Numbers, true and false are features of their column's name; text and dictionaries are ``column=value``; dates,
     timestamps and text of ISO dates are numbers of years, with weekday, month and hour as categories; the items
@@ -325,12 +325,12 @@ class ArrowTable(TableRows):
     not to be written to. The arguments are those of :class:`TableRows`.
     """
 
-    converted = False  # True if the last source is a converted one, which has its interactions already
-    label_names: tuple[str, ...] | None = None  # of the last source, if it is a converted one whose labels have names
+    converted = False  # True if the last source is a converted file, with its interactions
+    label_names: tuple[str, ...] | None = None  # label names of the last source, if a converted file has any
     fraction = 0.0  # of the last source that has been read
 
     def read(self, stream: Stream, kind: str, start: Position | None = None) -> Iterator[Batch]:
-        """The batches of a source, from a row on."""
+        """Read a source from a row on."""
         found = RecordBatches(stream, kind)
         self.converted, self.label_names = METADATA_KEY in (found.schema.metadata or {}), None
         for batch in (self._read_converted if self.converted else self._read_table)(found, start or Position()):
@@ -342,7 +342,7 @@ class ArrowTable(TableRows):
             raise no_order(found.name)
         types = flat_types(found.schema)
         names = tuple(name for name, _ in types)
-        # Without a schema, types say which columns are needed at most, and the first rows what these hold.
+        # Without a schema, types show which columns may be needed, and the first rows decide their kinds.
         schema = self.schema or self._decided(types, {}, found.name)
         kinds = self._kinds(types, schema, found.name)
         used = sorted({name.split("^")[0] for name, kind in zip(names, kinds, strict=True) if kind != Kind.IGNORED})
@@ -365,7 +365,7 @@ class ArrowTable(TableRows):
         return self._label_text(float(labels[line - first])), 1
 
     def _decided(self, types: Sequence[tuple[str, Any]], arrays: dict[str, Any], source: str) -> Schema:
-        """The roles of columns by their types and, as far as there are arrays of them, their first values."""
+        """Decide the roles of columns from their types and, if given, their first values."""
         names, looks = [name for name, _ in types], []
         for name, type_ in types:
             if name in arrays:
@@ -410,14 +410,14 @@ class ArrowTable(TableRows):
 
         try:
             return self.batch(columns, source, np.arange(first, end), Position(number, end - 1, end), raw)
-        except pa.ArrowException as problem:  # such as a time zone that nobody knows
+        except pa.ArrowException as problem:  # such as an unknown time zone
             raise BadSource(source, f"cannot be read ({problem})", "ignore the column, or convert it", first) from None
 
     # Converted files.
 
     def _read_converted(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
         self._check(found)
-        self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
+        self._slots = np.zeros(1, np.int32)  # for a dictionary: maps slots of the file to slots of the features
         self._same = True
         for piece in found.pieces(start.offset, None, ()):
             if NAMES_KEY in piece.notes and not self.labels_only:
@@ -426,7 +426,7 @@ class ArrowTable(TableRows):
                 yield self._converted_batch(piece, found.name, start.source)
 
     def _check(self, found: RecordBatches) -> None:
-        """Raise an error unless a converted file has the features that are asked for."""
+        """Raise an error unless a converted file has the requested feature mapping."""
 
         def bad(rule: Message, remedy: Message = "ask for the same, or convert the data again") -> BadSource:
             return BadSource(found.name, rule, remedy)
@@ -440,7 +440,7 @@ class ArrowTable(TableRows):
         except (ValueError, KeyError, TypeError, AttributeError):
             sound = False
         if not sound:
-            raise bad("its notes on features cannot be read", "convert the data again")
+            raise bad("its feature metadata cannot be read", "convert the data again")
         if version != LAYOUT_VERSION or not found.schema.remove_metadata().equals(_layout()):
             raise bad(f"was written by another version ({version})", "convert the data again")
         self.label_names = None if names is None else tuple(names)
@@ -458,12 +458,12 @@ class ArrowTable(TableRows):
             ("n-grams", sizes, self.ngrams.sizes if self.ngrams else ()),
         ):
             if stored != list(asked):
-                raise bad(f"was converted with the {what} {stored}, which are not those that are asked for")
+                raise bad(f"was converted with the {what} {stored}, which differ from those requested")
         if self.label_names is not None and self.labels is None:
             raise bad(f"has labels that are no numbers: {listed(self.label_names)}", "use a loss of classes")
 
     def _learn(self, text: bytes, source: str) -> None:
-        """Enter the names that are new in a stored batch into the dictionary."""
+        """Add the new names of a stored batch to the dictionary."""
         try:
             slots, _ = self.features.slots(json.loads(text))
         except (ValueError, TypeError):
@@ -475,7 +475,7 @@ class ArrowTable(TableRows):
         return f"{label:.17g}" if self.label_names is None else self.label_names[int(label)]
 
     def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Labels of the file as the names that are asked for number them."""
+        """Convert the file's label codes to the requested label names."""
         if self.labels is None:
             return labels
         there = ~np.isnan(labels)
@@ -494,7 +494,7 @@ class ArrowTable(TableRows):
             labels, weights, indices, data = map(as_numpy, (labels, weights, *parts))
             indptr, other = (begins - begins[0] for begins in offsets)
             size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
-            # A learner would write to foreign memory at an index out of range.
+            # An index out of range would make a learner write out of bounds.
             inside = self.labels_only or not len(indices) or (indices.min() >= 0 and indices.max() < size)
             codes = np.arange(len(self.label_names or ()))
             known = self.label_names is None or np.isin(labels[~np.isnan(labels)], codes).all()
@@ -508,7 +508,7 @@ class ArrowTable(TableRows):
         if self._same:
             return Batch(source, data, indices, indptr, labels, weights, lines, groups, position)
         batch = Batch(source, data, self._slots[indices], indptr, labels, weights, lines, groups, position)
-        if (batch.indices < 0).any():  # a frozen dictionary does not have all names
+        if (batch.indices < 0).any():  # a frozen dictionary may lack names
             merged = merge(data.copy(), batch.indices, groups, indptr)
             batch = replace(batch, data=merged[0], indices=merged[1], indptr=merged[3])
         return batch

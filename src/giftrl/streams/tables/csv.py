@@ -32,7 +32,7 @@ from giftrl.streams.tables.table_rows import Column, TableRows, as_texts, infer_
 # Blocks of CSV as columns of numbers and text, read by PyArrow, or by Python's ``csv`` if quotes are out of place.
 
 NEWLINE, RETURN, QUOTE = 10, 13, 34
-#: How many bytes PyArrow takes at a time: more of them leave the cache.
+#: PyArrow's block size in bytes, small enough for the cache.
 ARROW_BLOCK_BYTES = 1 << 19
 SCAN_BYTES = 1 << 16
 
@@ -43,8 +43,8 @@ class CsvRows(NamedTuple):
     lines: NDArray[np.int64]  # the first line of each
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]  # behind its last newline
-    size: int  # bytes that were read: fewer than given if a record continues in the next block
-    line: int  # the line behind them
+    size: int  # bytes used; fewer than given if a record continues in the next block
+    line: int  # the line after the rows
     columns: dict[int, Any]  # by number: Arrow arrays of text or numbers
     rejected: list[Rejected]
 
@@ -52,19 +52,19 @@ class CsvRows(NamedTuple):
 class CsvBlocks:
     """Reads blocks of CSV.
 
-    PyArrow reads a block if Python's ``csv`` would find the same records in it: its quotes must surround whole fields
-    and its carriage returns precede newlines. Where a column of numbers holds something else, it reads all columns as
-    text; a block that is not UTF-8 is read by ``csv``.
+    PyArrow reads a block if quotes surround whole fields and carriage returns precede newlines, so that Python's
+    ``csv`` would find the same records. If a numeric column contains other text, all columns are read as text. A block
+    that is not UTF-8 is read by ``csv``.
     """
 
     def __init__(self, dialect: Dialect, source: str) -> None:
         self.dialect, self.source = dialect, source
-        self.doubtful = False  # True to read all columns as text, since bad values are probable
+        self.doubtful = False  # True to read all columns as text, because bad values have occurred
 
     def read(self, text: Any, line: int, whole: bool) -> CsvRows:
-        """The rows of a block of whole lines, of which ``line`` is the number of the first.
+        """Read a block of whole lines; ``line`` is the number of the first.
 
-        Unless ``whole`` tells that the last row ends with the block, a row that continues is left to the next block.
+        Unless ``whole``, an incomplete last row is left to the next block.
         """
         rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
         return self.typed(rows or self.texts(text, line, whole))
@@ -74,7 +74,7 @@ class CsvBlocks:
         return self._by_pyarrow(text, line, whole, True) or self._by_csv(bytes(text), line, whole)
 
     def typed(self, rows: CsvRows) -> CsvRows:
-        """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
+        """Rows with typed columns: numbers, or dictionary-encoded text, stripped of spaces."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -90,9 +90,9 @@ class CsvBlocks:
         return rows._replace(columns=columns)
 
     def _places(self, text: Any, line: int, whole: bool) -> CsvRows | None:
-        """Find the rows of a block, without columns yet; None if only Python's ``csv`` can find them."""
+        """Split a block into rows; None if this needs Python's ``csv``."""
         block = np.frombuffer(text, np.uint8)
-        # In pieces that stay in the cache.
+        # In pieces that fit the cache.
         firsts = range(0, len(block) + 1, SCAN_BYTES)
         low = np.concatenate([first + np.flatnonzero(block[first : first + SCAN_BYTES] <= QUOTE) for first in firsts])
         marks = block[low]
@@ -102,7 +102,7 @@ class CsvBlocks:
             return None
         stops = np.arange(len(newlines))  # the newlines that end a record
         if len(quotes):
-            # Quotes open and close in turn; one that is written twice, inside a field, closes and opens it again.
+            # Quotes alternately open and close; a doubled quote inside a field closes and reopens it.
             around = (ord(self.dialect.delimiter), NEWLINE, QUOTE)
             before, after = block[quotes[::2] - 1], block[quotes[1::2] + 1]
             before[quotes[::2] == 0] = NEWLINE
@@ -119,7 +119,7 @@ class CsvBlocks:
         return CsvRows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
 
     def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> CsvRows | None:
-        """The rows, with the used columns; None if there is something that PyArrow does not take."""
+        """Read the used columns with PyArrow; None if it rejects something."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -142,7 +142,7 @@ class CsvBlocks:
         parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
         if as_text:  # PyArrow's handler needs UTF-8
             parse.invalid_row_handler = skip
-        size = max(ARROW_BLOCK_BYTES, int((rows.ends - rows.begins).max()))  # no record may be longer
+        size = max(ARROW_BLOCK_BYTES, int((rows.ends - rows.begins).max()))  # PyArrow's maximum record length
         missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
         try:
             table = csv.read_csv(
@@ -166,7 +166,7 @@ class CsvBlocks:
         return CsvRows(lines, begins, ends, rows.size, rows.line, columns, rejected)
 
     def rejected(self, raw: bytes, line: int, why: Reason) -> Rejected:
-        """A record as one that cannot be used."""
+        """Reject a record."""
         return Rejected(self.source, line, *why, raw[:-1].removesuffix(b"\r"))
 
     def _by_csv(self, text: bytes, line: int, whole: bool) -> CsvRows:
@@ -175,7 +175,7 @@ class CsvBlocks:
         lines = io.BytesIO(text).readlines()
         begins = np.cumsum([0, *map(len, lines)])
         rows: list[list[str]] = []
-        stops: list[tuple[int, int]] = []  # the first line of each row, and the one behind it
+        stops: list[tuple[int, int]] = []  # the first line of each row, and the line after it
         rejected: list[Rejected] = []
         at = 0
         for count, fields in records(lines, self.dialect.delimiter):
@@ -202,16 +202,15 @@ class CsvBlocks:
 
 
 def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
-    """The numbers that a column of text holds; and the column, encoded as a dictionary if that was needed.
-
-    A missing number is null; in place of what is no number, one stands that is not finite.
+    """Parse a text column as numbers; also returns the column, possibly dictionary-encoded. Missing numbers become
+    null; text that is not a number becomes infinite or NaN.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not pa.types.is_dictionary(texts.type):
         try:
-            texts[:64].cast(pa.float64())  # each of many failures would cost more than all the rest
+            texts[:64].cast(pa.float64())  # many failed conversions would be slow
             return texts.cast(pa.float64()), texts
         except pa.ArrowInvalid:
             texts = texts.dictionary_encode()
@@ -222,20 +221,20 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
     return words.cast(pa.float64()).take(texts.indices), texts
 
 
-# The beginning of a file, which shows its delimiter, its header, and the kinds of its columns.
+# Detection of the delimiter, the header and the kinds of columns.
 
-#: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
+#: In order of preference: commas also occur inside numbers and text, tabs hardly ever.
 DELIMITERS = ("\t", ";", ",", "|")
-#: How many of the first bytes show the delimiter.
+#: The number of bytes examined to detect the delimiter.
 DELIMITER_BYTES = 1 << 16
 _NUMBER = re.compile(NUMBER_PATTERN)
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
-Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
+Counts = list[tuple[int, int]]  # for each column: the counts of numbers and of other present fields
 
 
 def find_delimiter(text: str) -> str:
-    """The mark that occurs equally often in most of the first lines, outside quotes."""
+    """Detect the delimiter: it occurs equally often in most of the first lines, outside quotes."""
     lines = [line for line in _QUOTED.sub("", text[:DELIMITER_BYTES]).split("\n")[:100] if line.strip()]
     if len(lines) > 1 and len(text) > DELIMITER_BYTES:
         lines.pop()  # which may be cut off
@@ -248,7 +247,7 @@ def find_delimiter(text: str) -> str:
 
 
 def _are_numbers(numbers: int, others: int) -> bool:
-    """True if a column holds numbers: up to one field in ten may be a mistake to report."""
+    """True if at least nine out of ten present fields are numbers."""
     return 10 * others <= numbers + others
 
 
@@ -259,14 +258,14 @@ def _is_number(text: str) -> bool:
 def _first_record(text: bytes, delimiter: str, size: int = DELIMITER_BYTES) -> tuple[list[str], int, int]:
     """The fields of the first record that is not blank, and the bytes before it and to its end.
 
-    It is looked for in the first lines, of a size, and where these are not enough, in all of them.
+    Searches the first bytes, then the whole block.
     """
     lines = io.BytesIO(text).readlines(size)
     at = before = 0
     for count, fields in records(lines, delimiter):
         if fields is None and size < len(text):
             break
-        if fields is None:  # not a header, then, but a row that will be rejected
+        if fields is None:  # no header: a row that will be rejected
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
         if not is_blank(raw, delimiter):
@@ -277,7 +276,7 @@ def _first_record(text: bytes, delimiter: str, size: int = DELIMITER_BYTES) -> t
 
 
 def _numbers(rows: CsvRows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:
-    """The columns as numbers, and how many of their fields are numbers or neither that nor missing."""
+    """The columns as numbers, with counts of numbers and of other present fields."""
     import pyarrow.compute as pc
 
     columns, counts = [], []
@@ -290,7 +289,7 @@ def _numbers(rows: CsvRows, missing: tuple[str, ...]) -> tuple[list[Any], Counts
 
 
 def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
-    """1 and 0 for a number, 0 and 1 for what is neither that nor missing."""
+    """(1, 0) for a number, (0, 1) for other text, (0, 0) if missing."""
     text = field.strip(" \t")
     number = _is_number(text)
     return int(number), int(not number and text not in ("", *missing))
@@ -312,7 +311,7 @@ def _is_header(first: Sequence[str], rest: Counts, columns: Columns) -> bool:
     if any(moment(field) is not None for field in first):
         return False
     numbers = [_is_number(field) for field in first]
-    # Numbers below, and none here.
+    # A header: text above numbers.
     telling = [
         here
         for here, field, counts in zip(numbers, first, rest, strict=True)
@@ -330,28 +329,28 @@ def _names_by_count(count: int, schema: Schema, source: str) -> tuple[str, ...]:
     if count == len(features):
         return features
     rule = f"has {count} columns and no header, where {len(schema.names)} are known"
-    raise BadSource(source, rule, "give it the same columns, or a header")
+    raise BadSource(source, rule, "give the same columns, or a header")
 
 
 class CsvText(TableRows):
     """Reads blocks of CSV.
 
     A column of numbers is the feature of its name; a column of text has the feature ``column=value``, with value 1, for
-    each of its values. A column holds numbers, or ISO dates, if at least nine out of ten of its fields in the first
-    block do, missing ones not counted; any other field in such a column rejects its row, as does a row with too few or
-    too many fields. A missing number or date is the feature ``column=missing``; an empty field of text and a zero add
-    nothing. Spaces around a field do not count. The arguments are those of :class:`TableRows`.
+    each of its values. A column is numeric, or holds ISO dates, if at least nine out of ten of its present fields in
+    the first block do. Any other field in such a column rejects its row, as does a wrong number of fields. A missing
+    number or date is the feature ``column=missing``; an empty field of text and a zero add
+    nothing. Spaces around a field are ignored. The arguments are those of :class:`TableRows`.
     """
 
     row_order = True
-    unused = 0  # bytes at the end of the last block that belong to a record of the next
+    unused = 0  # bytes at the end of the last block that belong to the next one
     _known: CsvRows | None = None  # the rows of the first block
-    _raw: Callable[[int], bytes]  # the record of the last block that begins in a line
+    _raw: Callable[[int], bytes]  # the record of the last block by its first line
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
-        """Look at the first bytes of a file before its blocks are parsed; returns where its first row begins.
+        """Examine the first bytes of a file; returns the start of its first row.
 
-        ``whole`` tells that these are all bytes of the file. If no schema is known, the file decides it.
+        ``whole`` means that these are all bytes of the file. If no schema is known, it is inferred.
         """
         if not whole:
             head = head[: head.rfind(b"\n") + 1] or head
@@ -393,7 +392,7 @@ class CsvText(TableRows):
         else:
             rest = [(a + c, b + d) for (a, b), (c, d) in zip(rest, own, strict=True)]
         if rows is not None:
-            first_row = int(begin < start)  # behind a header that was read as a row
+            first_row = int(begin < start)  # after a header that was read as a row
             looks = []
             for at, name in enumerate(names):
                 values = numbers[at] if _are_numbers(*rest[at]) else rows.columns[at]
@@ -403,9 +402,9 @@ class CsvText(TableRows):
             texts = Kind.WRITTEN if self.labels is None else (*Kind.WRITTEN, Kind.LABEL)
             rows.columns.update((at, numbers[at]) for at, kind in enumerate(self.schema.kinds) if kind not in texts)
             if begin != start or rows.rejected:
-                rows = None  # which would give reasons without the names of columns
+                rows = None  # whose messages would lack column names
         assert self.schema is not None
-        # A table of another format may have taught that a column holds lists: text does not.
+        # A schema from another format may have list columns, which CSV does not have.
         text_kinds = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         self._kinds = tuple(text_kinds.get(kind, kind) for kind in self.schema.kinds_of(names, source, columns))
         if self.labels_only:
@@ -419,10 +418,8 @@ class CsvText(TableRows):
         return position
 
     def parse(self, data: Any, source: str, start: Position, whole: bool = True) -> Batch:
-        """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
-
-        Unless ``whole`` tells that the block ends with a record, ``unused`` is set to the number of bytes of a record
-        that has begun, and the next block must begin with them.
+        """Parse a block of whole lines; the last line may lack its newline. Unless ``whole``, ``unused`` is set to the
+        bytes of an incomplete last record, with which the next block must begin.
         """
         text = as_block(data).data
         dialect = self._blocks.dialect
@@ -449,6 +446,6 @@ class CsvText(TableRows):
         return text, column_at(self._raw(line) + b"\n", column - 1, self._blocks.dialect)
 
     def _explained(self, rejected: Rejected) -> Rejected:
-        """A row that was rejected for one of its numbers, with what the file holds in its place."""
+        """A row rejected for a number, with the text of that field."""
         why = why_unusable(rejected.raw + b"\n", self._blocks.dialect)
         return rejected if why is None else rejected._replace(**why._asdict())

@@ -1,4 +1,4 @@
-"""CSV record by record, with Python's ``csv``: slowly, and with a reason for every record that cannot be used."""
+"""CSV record by record with Python's ``csv``: slow, with a reason for every rejected record."""
 
 import csv
 import io
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from giftrl.streams.columns import Kind
 from giftrl.streams.names.dates import EXPECTED_DATE, moment
 
-#: A quoted field of more bytes is taken for one whose closing quote is missing.
+#: A longer quoted field counts as one without a closing quote.
 MAX_QUOTED_BYTES = 1 << 24
-#: How much of a field is shown in a message.
+#: Characters of a field shown in a message.
 SHOWN_CHARACTERS = 40
 
 NUMBER_PATTERN = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 EXPECTED_NUMBER = "a finite number"
 EXPECTED_WEIGHT = "a finite number, 0 or more"
-#: A row is rejected for the first thing that is wrong in this order: its label, its weight, its numbers, the rest.
+#: A row is rejected for its first fault in this order: label, weight, numbers, others.
 KIND_ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.DATE, Kind.CATEGORY, Kind.TEXT)
 
 
@@ -32,7 +32,7 @@ class Dialect(NamedTuple):
 
     @property
     def trims(self) -> bool:
-        """True if spaces around a field do not count."""
+        """True if spaces around a field are ignored."""
         return self.delimiter != " "
 
     @property
@@ -50,12 +50,12 @@ class Reason(NamedTuple):
 
 
 def records(lines: Sequence[bytes], delimiter: str) -> Iterator[tuple[int, list[str] | None]]:
-    """For each record the number of its lines and its fields; None in place of fields that cannot be read.
+    """For each record, its number of lines and its fields; None instead of unreadable fields.
 
-    The rules are those of Python's ``csv`` with ``strict=True``. After a record that cannot be read, the next one
-    begins in the line below its first, since its end is not known.
+    The rules are those of Python's ``csv`` with ``strict=True``. After an unreadable record, reading resumes at the
+    second line of that record.
     """
-    limit = csv.field_size_limit(1 << 30)  # the usual limit is 128 kB, for all of the process
+    limit = csv.field_size_limit(1 << 30)  # the default limit is 128 kB for the whole process
     try:
         at = 0
         while at < len(lines):
@@ -89,7 +89,7 @@ def is_utf8(raw: Any) -> bool:
 
 
 def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
-    """Explain why a record, given with its newline, cannot be used; None if it can."""
+    """The reason to reject a record, given with its newline; None if it is valid."""
     _, fields = next(records(io.BytesIO(raw).readlines(), dialect.delimiter))
     assert fields is not None
     columns = len(dialect.names)
@@ -105,9 +105,9 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
 
 
 def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tuple[str, str] | None:
-    """The problem with a field, and the expected text; None for a good one."""
+    """The problem of a field, and what was expected; None for a valid field."""
     raw = field.encode("utf-8", "surrogateescape")
-    text, shown = field.strip(" \t"), _shown(raw.strip(b" "))  # PyArrow takes numbers between tabs too
+    text, shown = field.strip(" \t"), _shown(raw.strip(b" "))  # PyArrow accepts tabs around numbers too
     if kind in Kind.WRITTEN and not is_utf8(raw):
         return f"bytes that are not UTF-8 in the column {name!r}", "text in UTF-8"
     if kind in (Kind.CATEGORY, Kind.TEXT):
@@ -131,7 +131,7 @@ def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tupl
 
 
 def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
-    """The places at which fields of a record begin, and the end of the last one; -1 for an open quote."""
+    """The start of each field of a record, and the end of the last; -1 for an open quote."""
     spaces = b" *+" if dialect.trims else b""
     mark = re.escape(dialect.delimiter).encode()
     field = re.compile(b'%b(?:()"[^"]*+(?:""[^"]*+)*+"|()(?!")[^%b\r\n]*+)' % (spaces, mark))
@@ -146,7 +146,7 @@ def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
 
 
 def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
-    """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end if it has none."""
+    """The byte (from 1) at which a column of a record begins, inside quotes; the end if it is absent."""
     begins, end = _walk(raw, dialect)
     if where >= len(begins):
         return end + 1
@@ -155,12 +155,12 @@ def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
 
 
 def why_unreadable(raw: bytes, dialect: Dialect) -> tuple[Reason, bool]:
-    """Explain why a record cannot be read; also returns if a quote is open at its end."""
+    """The reason why a record is unreadable, and True if a quote is open at its end."""
     begins, end = _walk(raw, dialect)
     line = raw.partition(b"\n")[0].rstrip(b"\r")
     at, is_open = end, end < 0
     if is_open or b"\n" in raw[begins[-1] : end]:
-        # What closed the quote some lines below was meant to open another one.
+        # The quote that closed it, lines below, was meant as an opening one.
         at = begins[-1]
         shown = raw[at:].partition(b"\n")[0]
         problem, expected = f"a quote that is not closed: {_shown(shown)}", f"its end within {MAX_QUOTED_BYTES} bytes"

@@ -15,7 +15,7 @@ from giftrl.streams.source import Stream
 from giftrl.streams.tables.table_rows import Bad, TableRows, finished
 from giftrl.system import physical_memory
 
-#: The most rows, and about the most numbers, of a batch.
+#: The maximum number of rows, and the approximate maximum of numbers, in a batch.
 MAX_NPZ_ROWS = 1 << 16
 MAX_NPZ_CELLS = 1 << 20
 LABEL_ARRAYS = ("y", "labels", "label", "target")
@@ -23,7 +23,7 @@ WEIGHT_ARRAYS = ("weights", "weight", "sample_weight")
 MATRIX_ARRAYS = ("X", "x")
 
 
-#: A matrix, which is an array or sparse in rows; labels, which may be text or truth values; and weights.
+#: A matrix, dense or CSR; labels, which may be text or booleans; and weights.
 Table = tuple[Any, NDArray[Any], NDArray[np.float64]]
 
 
@@ -31,15 +31,15 @@ class NpzMatrix(TableRows):
     """Reads archives of NumPy and SciPy, which must fit in memory.
 
     From ``np.savez``: the matrix ``X``, or a sparse one as ``data``, ``indices``, ``indptr`` and ``shape``; ``y`` with
-    the labels, and ``weights`` if there are any. From ``scipy.sparse.save_npz``, which stores no labels: these are
-    looked for in a file beside it, for ``rows.npz`` in ``rows.y.npy``, and weights in ``rows.weights.npy``. Column j is
+    the labels, and ``weights`` if there are any. ``scipy.sparse.save_npz`` stores no labels: for ``rows.npz``, labels
+    are read from ``rows.y.npy`` and weights from ``rows.weights.npy``. Column j is
     the feature j + 1, as in LIBSVM files. Arrays of Python objects are never read.
     """
 
     fraction = 0.0  # of the rows that have been read
 
     def read(self, stream: Stream, kind: str = "npz", start: Position | None = None) -> Iterator[Batch]:
-        """The batches of an archive, from a row on."""
+        """Read an archive from a row on."""
         start = start or Position()
         source, row = stream.source.name, start.offset
         matrix, self._texts, weights = self.load(stream)
@@ -75,7 +75,7 @@ class NpzMatrix(TableRows):
             raise BadSource(source, f"cannot be read ({said})", "write the file again") from problem
 
     def _coded(self, labels: NDArray[Any], source: str) -> NDArray[np.float64]:
-        """Labels as numbers."""
+        """Convert labels to numbers."""
         if self.labels is not None:
             return self.labels.codes(texts_of(labels))
         if labels.dtype.kind in "US":
@@ -84,7 +84,7 @@ class NpzMatrix(TableRows):
         return labels.astype(np.float64)
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
-        """The label of a row, and 1 for want of a column."""
+        """The label of a row, and 1 in place of a column."""
         return texts_of(self._texts[line - 1 : line])[0] or "", 1
 
     def _batch(self, table: Table, row: int, stop: int, source: str, number: int) -> Batch:
@@ -109,7 +109,7 @@ class NpzMatrix(TableRows):
 def _load(path: Path) -> Table:
     """Load an archive and the files beside it."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        # What the list of contents says is what is unpacked at most.
+        # zipfile never unpacks more than the listed sizes.
         size, memory = sum(each.file_size for each in archive.zip.infolist()), physical_memory()
         if size > memory:
             raise MemoryError(f"it holds {size} bytes, and this machine has {memory} of memory")
@@ -135,13 +135,13 @@ def _load(path: Path) -> Table:
 
 
 def _sparse(archive: Any, path: Path) -> Any:
-    """The sparse matrix of an archive, in rows, all of its indices checked."""
+    """The CSR matrix of an archive, with indices checked."""
     from scipy import sparse
 
     if not {"data", "shape"} <= set(archive.files):
         raise ValueError(f"it holds {', '.join(sorted(archive.files)) or 'nothing'}; expected X, or a sparse matrix")
     if "format" in archive.files:
-        matrix = sparse.load_npz(path)  # which reads no objects either
+        matrix = sparse.load_npz(path)  # with allow_pickle=False
     else:
         parts = tuple(_numbers(archive[name], name) for name in ("data", "indices", "indptr"))
         matrix = sparse.csr_array(parts, shape=tuple(archive["shape"].tolist()))
@@ -169,7 +169,7 @@ def texts_of(labels: NDArray[Any]) -> list[str | None]:
 
 
 def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
-    """An array with one item for each row; numbers as float64, but whole labels, truth values and text as they are."""
+    """An array with one item per row; floats as float64; integer labels, booleans and text unchanged."""
     if array.shape not in ((rows,), (rows, 1), (1, rows)):
         raise ValueError(f"{name} has shape {array.shape}, where the matrix has {rows} rows")
     kept = "bUSiu" if name in LABEL_ARRAYS else "bUS"
@@ -177,7 +177,7 @@ def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
 
 
 def _entries(matrix: Any, row: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """The entries of some rows that are not 0, their columns, and where each row begins."""
+    """The nonzero entries of some rows as CSR: values, columns and row starts."""
     if isinstance(matrix, np.ndarray):
         block = matrix[row:stop].astype(np.float64)
         where, columns = np.nonzero(block)

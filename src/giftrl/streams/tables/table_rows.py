@@ -1,4 +1,4 @@
-"""From the columns of a table, as Arrow arrays, to the rows of a batch."""
+"""Conversion of Arrow columns to the rows of a batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,16 +29,16 @@ from giftrl.streams.names.tables import Sections
 
 
 class Words(NamedTuple):
-    """Texts, none of them empty, and for each item of a column the number of its text; -1 if it has none."""
+    """Distinct nonempty texts, and for each item of a column the code of its text; -1 if missing."""
 
     words: Any
     codes: NDArray[np.int64]
 
 
 def as_numpy(array: Any) -> NDArray[Any]:
-    """An array of numbers or truth values, none of them null, as NumPy reads it: the same memory, which stays as it is.
+    """View an Arrow array of numbers or booleans without nulls as a read-only NumPy array.
 
-    Arrow's own ``to_numpy`` imports pandas if that is installed, which takes longer than some millions of numbers.
+    Arrow's ``to_numpy`` imports pandas if installed, which is slow.
     """
     import pyarrow as pa
 
@@ -53,13 +53,13 @@ def as_numpy(array: Any) -> NDArray[Any]:
 
 
 def _filled(array: Any, missing: float) -> NDArray[Any]:
-    """An array of numbers as NumPy reads it, with ``missing`` in place of nulls."""
+    """An array of numbers as NumPy, with ``missing`` for nulls."""
     found = as_numpy(array)
     return np.where(as_numpy(array.is_valid()), found, missing) if array.null_count else found
 
 
 def as_arrow(values: NDArray[Any]) -> Any:
-    """An array of NumPy as Arrow reads it: the same memory. ``pyarrow.array`` imports pandas too."""
+    """View a NumPy array as an Arrow array. ``pyarrow.array`` would import pandas."""
     import pyarrow as pa
 
     values = np.ascontiguousarray(values)
@@ -67,7 +67,7 @@ def as_arrow(values: NDArray[Any]) -> Any:
 
 
 def as_texts(texts: Iterable[str]) -> Any:
-    """Texts as Arrow's large strings, without importing pandas, as ``pyarrow.array`` and ``pyarrow.scalar`` do."""
+    """Texts as Arrow large strings, without importing pandas as ``pyarrow.array`` does."""
     import pyarrow as pa
 
     encoded = [text.encode() for text in texts]
@@ -76,7 +76,7 @@ def as_texts(texts: Iterable[str]) -> Any:
 
 
 def words(array: Any) -> Words:
-    """The texts of a column, each once."""
+    """The distinct texts of a column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -101,7 +101,7 @@ def lengths(array: Any) -> NDArray[np.int64]:
 
 
 def flat_types(schema: Any) -> list[tuple[str, Any]]:
-    """The names and types of columns, those of structures taken apart."""
+    """The names and types of columns, with structures flattened."""
     import pyarrow as pa
 
     found: list[tuple[str, Any]] = []
@@ -118,7 +118,7 @@ def flat_types(schema: Any) -> list[tuple[str, Any]]:
 
 
 def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
-    """The names and arrays of columns, those of structures taken apart; in no order."""
+    """The names and arrays of columns, with structures flattened; unordered."""
     import pyarrow as pa
 
     waiting = list(zip(batch.schema.names, batch.columns, strict=True))
@@ -161,7 +161,7 @@ def kind_of(type_: Any) -> str | None:
 
 
 def numbers(array: Any, missing: float) -> NDArray[np.float64]:
-    """A column as float64, with ``missing`` in place of nulls."""
+    """A column as float64, with ``missing`` for nulls."""
     import pyarrow as pa
 
     if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
@@ -170,7 +170,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
-    """Infer the kind of a column from its name, an Arrow array of its first values, and spellings of a missing one."""
+    """Infer the kind of a column from its name, its first values, and spellings of missing values."""
     import pyarrow as pa
 
     kind = kind_of(array.type)
@@ -190,7 +190,7 @@ def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredCol
 EXPECTED_NUMBER = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
 
-#: Data, indices, groups, and where each row begins.
+#: Data, indices, groups and row starts.
 Entries = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
 #: For each bad row: the column, counted from 1, the problem, and what was expected.
 Bad = dict[int, tuple[int, str, str]]
@@ -218,19 +218,19 @@ class _List(NamedTuple):
 class TableRows:
     """Turns columns into rows: looks up the coordinates of features, and rejects rows whose values are not finite."""
 
-    features: Features  # what turns names into coordinates
-    columns: Columns = field(default_factory=Columns)  # roles that the user gave
-    schema: Schema | None = None  # roles of all columns; if not known, the first file decides
-    interactions: Interactions | None = None  # whose groups to note for each entry
-    ngrams: Ngrams | None = None  # which only a converted file has
+    features: Features  # the mapping of names to coordinates
+    columns: Columns = field(default_factory=Columns)  # roles given by the user
+    schema: Schema | None = None  # roles of all columns; None: inferred from the first file
+    interactions: Interactions | None = None  # interactions, which need the group of each entry
+    ngrams: Ngrams | None = None  # only converted files have n-grams
     labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
-    #: About the columns of the file that decided the schema.
+    #: Remarks about columns from the inference of the schema.
     remarks: tuple[Message, ...] = field(default=(), init=False)
 
-    labels_only = False  # True to ignore all columns but that of the label
-    missing_labels: tuple[str, ...] = ()  # names that stand for no label
-    row_order = False  # True to enter new names row by row; else column by column
+    labels_only = False  # True to read only the label column
+    missing_labels: tuple[str, ...] = ()  # spellings of a missing label
+    row_order = False  # True to add new names row by row; else column by column
 
     def batch(
         self,
@@ -240,9 +240,9 @@ class TableRows:
         end: Position,
         raw: Callable[[int], bytes],
     ) -> Batch:
-        """The rows of a table, of all columns but the ignored ones.
+        """Convert a table without its ignored columns.
 
-        ``raw`` returns a row, given by its place in ``lines``, as it is in the source.
+        ``raw`` returns the source text of a row, given by its place in ``lines``.
         """
         rows = len(lines)
         labels, weights = np.full(rows, np.nan), np.ones(rows)
@@ -293,7 +293,7 @@ class TableRows:
         return str(column.array[int(np.searchsorted(lines, line))].as_py()), column.number + 1
 
     def _features_of(self, column: Column) -> tuple[list[Column], NDArray[np.bool_]]:
-        """The columns that hold the features of a column: several for one of dates; and where there are no dates."""
+        """Expand a column to feature columns (several for dates); also returns the rows with invalid dates."""
         nowhere = np.empty(0, np.bool_)
         if column.kind == Kind.TEXT:
             return [column._replace(kind=Kind.CATEGORIES, array=word_lists(column.array))], nowhere
@@ -309,13 +309,13 @@ class TableRows:
     def _look_up(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[_List], bool]:
-        """Values and coordinates of the plain columns, as matrices; the items of the columns of lists.
+        """Values and coordinates of plain columns as matrices, and the items of list columns.
 
         The last value is True if no coordinate can occur twice in a row. All names of columns are looked up at once,
         and so are all categories.
         """
         names: list[str] = []
-        firsts: dict[str, int] = {}  # for each column of numbers: the place of its first name
+        firsts: dict[str, int] = {}  # the place of the first name of each numeric column
         texts: dict[str, Words] = {}
         for _, name, kind, array in columns:
             if kind in (Kind.CATEGORY, Kind.CATEGORIES):
@@ -352,7 +352,7 @@ class TableRows:
     def _categories(
         self, columns: dict[str, Words]
     ) -> tuple[dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]], NDArray[np.int32]]:
-        """For each item of each column, 1 with its sign, or 0 if it has no text, and its slot; and all slots."""
+        """For each item, its signed 1 (0 if missing) and its slot; and all slots."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -386,7 +386,7 @@ class TableRows:
     def _by_rows(
         self, values: NDArray[np.float64], slots: NDArray[np.int32], plain: Sequence[Column], lists: Sequence[_List]
     ) -> Entries:
-        """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
+        """The nonzero entries by rows; list items come after the other columns."""
         rows, groups = len(values), np.empty(0, np.uint8)
         filled = values != 0.0
         if filled.all():
@@ -419,7 +419,7 @@ def finished(
     bad: Bad,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """A batch without the bad rows and those whose sums are too large; each feature is once in a row."""
+    """A batch with duplicate features summed, without bad rows and rows with overflowing sums."""
     data, indices, groups, indptr = entries
     for row in overflowed(data, indptr).tolist():
         bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", EXPECTED_NUMBER))
@@ -431,10 +431,9 @@ def finished(
 
 
 def _missing(column: Column, absent: NDArray[np.bool_]) -> list[Column]:
-    """The category "column=missing" of rows without a number, where some have one: 0 would be a number like others.
+    """The category "column=missing" for missing numbers, since 0 would be a regular value.
 
-    With 30% of numbers of mean 10 and variance 1 missing, it takes the loss of a model from 1.97 to 0.63; 0.60 is the
-    least that is possible.
+    With 30% of the values missing (mean 10, variance 1), it lowers the loss from 1.97 to 0.63; the optimum is 0.60.
     """
     import pyarrow as pa
 
@@ -446,9 +445,9 @@ def _missing(column: Column, absent: NDArray[np.bool_]) -> list[Column]:
 
 
 def _first_rows(column: Words) -> NDArray[np.int64]:
-    """The row in which each text of a column stands first."""
+    """The first row with each text of a column."""
     first = np.zeros(len(column.words) + 1, np.int64)
-    first[column.codes[::-1]] = np.arange(len(column.codes))[::-1]  # the last one written is the first row
+    first[column.codes[::-1]] = np.arange(len(column.codes))[::-1]  # in reverse, so that the first row is written last
     return first[:-1]
 
 
@@ -458,8 +457,8 @@ def _first_rows(column: Words) -> NDArray[np.int64]:
 def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any], NDArray[np.bool_]]:
     """A column of text, or of one of Arrow's dates or timestamps, as columns of numbers and categories.
 
-    Returns the times in years, with 0 if the value is missing and NaN if it is no date; the weekdays, months
-    and hours as dictionaries of text, those that occur; and where the value is missing.
+    Returns the times in years (0 if missing, NaN if invalid); the weekdays, months and hours as dictionary-encoded
+    text, if any occur; and a mask of missing values.
 
     >>> import pyarrow as pa
     >>> times, parts, missing = date_columns(pa.array(["2024-03-05", "2000-01-01 06:00", None, "March"]))
@@ -476,14 +475,14 @@ def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[s
         ("month", found.month - 1, [str(month) for month in range(1, 13)]),
         ("hour", found.hour, [str(hour) for hour in range(24)]),
     ):
-        codes = np.where(there & (codes >= 0), codes, len(texts))  # which stands for empty text
+        codes = np.where(there & (codes >= 0), codes, len(texts))  # the code of empty text
         if (codes < len(texts)).any():
             made[name] = pa.DictionaryArray.from_arrays(as_arrow(codes), as_texts([*texts, ""]))
     return np.where(there, found.years, 0.0), made, ~there
 
 
 def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moment, NDArray[np.bool_]]:
-    """The dates of a column of text, and where there is any text but a spelling of a missing one."""
+    """The dates of a text column, and a mask of values that are not missing."""
     import pyarrow.compute as pc
 
     column = words(array)
@@ -516,7 +515,7 @@ def _of_times(array: Any) -> tuple[Moment, NDArray[np.bool_]]:
 
 
 def word_lists(array: Any) -> Any:
-    """The words of each text of a column, each of them once: a list of categories."""
+    """The distinct words of each text of a column: lists of categories."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -528,7 +527,7 @@ def word_lists(array: Any) -> Any:
     text = np.repeat(np.arange(len(sizes)), sizes)
     _, kept = np.unique(text * max(1, len(items.dictionary)) + codes, return_index=True)
     kept = np.sort(kept[as_numpy(pc.binary_length(items.dictionary))[codes[kept]] > 0])
-    # One list more, and an empty one: that of an item without text, whose code is -1.
+    # An extra empty list for code -1, a missing text.
     ends = np.concatenate([[0], np.cumsum(np.bincount(text[kept], minlength=len(sizes) + 1))])
     values = pa.DictionaryArray.from_arrays(as_arrow(codes[kept]), items.dictionary)
     lists = pa.LargeListArray.from_arrays(as_arrow(ends.astype(np.int64)), values)

@@ -1,1 +1,1 @@
-"""LIBSVM, VW text and JSON lines: the formats for which no kept library is fast enough."""
+"""LIBSVM, VW text and JSON lines, parsed by compiled loops."""

@@ -1,7 +1,7 @@
 """JSON lines: one object a line, ``{"label": 1, "features": {"age": 33, "city": "Rome"}}`` or without "features".
 
-A compiled loop, :func:`scan_json`, reads plain lines: those without a mistake, with the layout of the first line,
-without a backslash in a text and not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with
+A compiled loop, :func:`scan_json`, reads plain lines: valid, with the layout of the first line, without backslashes and
+not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with
 a walk over each object 33 MB/s. ``orjson`` and :func:`giftrl.streams.names.objects.walk` read all other lines and give
 the same features.
 """
@@ -63,14 +63,14 @@ from giftrl.streams.text.parser import (
     word_table,
 )
 
-# The loop over JSON lines, which reads plain lines and records the others.
+# The loop over plain JSON lines; other lines are recorded.
 
 QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH = 34, 44, 45, 46, 48, 61, 92
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 
-#: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
+#: The maximum nesting, and the maximum length of a path of keys in bytes.
 MAX_OBJECT_DEPTH, MAX_KEY_BYTES = 32, 1 << 12
-#: The loop compares each word with all before it. A text of more words, or with rarer letters, is left to Python.
+#: Words are deduplicated in quadratic time. Python handles texts with more words or rare letters.
 MAX_DIFFERENT_WORDS = 256
 DATE_TEXT, DATE_ENDS = word_table(DATE_PARTS)
 
@@ -82,7 +82,7 @@ class Next(IntEnum):
 
 
 class Use(IntEnum):
-    """The role of a value; the reserved keys of :class:`KeyTable` have this order."""
+    """The role of a value, in the order of the reserved keys of :class:`KeyTable`."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
@@ -94,20 +94,20 @@ class Role(IntEnum):
 
 
 class KeyTable(NamedTuple):
-    """:class:`Keys` for the loop; see :func:`key_table`."""
+    """:class:`Keys` as arrays for the compiled loop; see :func:`key_table`."""
 
-    inside: bool  # the features are in an object of their own
+    inside: bool  # True if the features are under the key "features"
     reserved: WordTable  # the keys of label, weight, tag and features
     special: WordTable  # the keys of features with a role
     roles: NDArray[np.int64]  # their roles
     letters: NDArray[np.uint16]  # :func:`lower_letters`, if there are keys of texts
-    labels: WordTable = NO_WORDS  # the names of labels, if they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if any
     literals: WordTable = word_table(["true", "false", "null"])
 
 
 @functools.cache
 def lower_letters() -> NDArray[np.uint16]:
-    """The lower case of each letter and digit of the first 65,536 code points; 0 for the others, between words."""
+    """The lower case of each letter or digit below code point 65,536; 0 for other characters, which separate words."""
     lower = [chr(code).lower()[0] for code in range(1 << 16)]
     return np.array([ord(letter) if letter.isalnum() else 0 for letter in lower], np.uint16)
 
@@ -117,7 +117,7 @@ def key_table(keys: Keys, inside: bool, labels: WordTable) -> KeyTable:
     beside = (WEIGHT_KEY, TAG_KEY) if inside else (None, None)
     reserved = [keys.label, keys.weight or beside[0], beside[1], FEATURES_KEY]
     letters = lower_letters() if keys.texts else np.empty(0, np.uint16)
-    # A key in several sets has the role for which the walk looks first.
+    # If a key has several roles, the precedence is as in the Python walk.
     sets = (
         (keys.categorical, Role.CATEGORY),
         (keys.texts, Role.TEXT),
@@ -131,19 +131,19 @@ def key_table(keys: Keys, inside: bool, labels: WordTable) -> KeyTable:
 
 
 class JsonBuffers(NamedTuple):
-    """Buffers of the loop: entries, rows, and the lines that are not plain."""
+    """Buffers of the loop: entries, rows, and lines left to Python."""
 
     names: TextEntries
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers for each line that is not plain: the first two are its number and its place
+    bad: NDArray[np.int64]  # for each line left to Python, four numbers: its number, its place, and two unused
     text: NDArray[np.uint8]
     path: NDArray[np.uint8]  # the keys that lead to a value
-    levels: NDArray[np.int64]  # for each level of nesting, how many bytes of the path lead to it
+    levels: NDArray[np.int64]  # the length of the path at each level of nesting
     plan: KeyTable | None = None
 
 
 def make_buffers(size: int, lines: int) -> JsonBuffers:
-    """Buffers for a block of so many bytes and lines; a line with too long names for them is not plain."""
+    """Buffers for a block of a size; a line whose names overflow them is left to Python."""
     return JsonBuffers(
         names=make_arrays(TextEntries, size // 2 + 1),
         rows=make_arrays(TextRows, lines),
@@ -176,10 +176,10 @@ def write_place(place: Any, to: Any, at: Any) -> Any:
 
 @formula
 def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any]:
-    """Read a number, true, false or null: the value, whether it is null, the place after it, and whether it is one."""
+    """Read a number, true, false or null; returns the value, a null flag, the end, and whether it is valid."""
     c = byte(block, at)
     if c == MINUS or digit(c):
-        first = at + (1 if c == MINUS else 0)  # no leading zero, and a digit before and after the dot
+        first = at + (1 if c == MINUS else 0)  # JSON: no leading zero, digits on both sides of the dot
         good = digit(byte(block, first)) and not (byte(block, first) == ZERO and digit(byte(block, first + 1)))
         value, after, wrong = number(block, at)
         while first < after and byte(block, first) != DOT:
@@ -195,7 +195,7 @@ def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any
 
 @formula
 def begin_entry(names: Any, text: Any, key: Any, out: Any, written: Any, value: Any) -> Any:
-    """Write an entry whose name is a key; returns where the name ends, behind which more can be written."""
+    """Write an entry named by a key; returns the end of the name, to which more can be appended."""
     path, stem, group = key
     k = np.uint64(out)
     names.values[k] = value
@@ -209,7 +209,7 @@ def begin_entry(names: Any, text: Any, key: Any, out: Any, written: Any, value: 
 def add_date(
     block: Any, start: Any, end: Any, names: Any, text: Any, key: Any, out: Any, written: Any
 ) -> tuple[Any, Any, Any]:
-    """Add the features of a date; returns how many entries and bytes there are then, and whether it is a date."""
+    """Add the features of a date; returns the numbers of entries and bytes, and whether the date is valid."""
     years, weekday, month, hour = read_date(block, start, end)
     if years == years and years != 0.0:
         written = begin_entry(names, text, key, out, written, years)
@@ -227,7 +227,7 @@ def add_date(
 def add_words(
     block: Any, at: Any, end: Any, letters: Any, names: Any, text: Any, key: Any, out: Any, written: Any
 ) -> tuple[Any, Any, Any]:
-    """Add the words of a text, each once; returns how many entries and bytes there are, and False if Python must."""
+    """Add the distinct words of a text; returns the numbers of entries and bytes, and False to leave it to Python."""
     first, begin, good, inside = out, written, True, False
     while at <= end and good:
         code = byte(block, at)
@@ -237,7 +237,7 @@ def add_words(
         for k in range(1, size):
             code = code << 6 | byte(block, at + k) & 63
         at += size
-        letter = np.int64(letters[np.uint64(code)])  # 0 for the quote at the end
+        letter = np.int64(letters[np.uint64(code)])  # 0 for the closing quote
         if letter > 0 and good:
             if not inside:
                 written = begin_entry(names, text, key, out, written, 1.0)
@@ -265,9 +265,9 @@ def add_words(
 
 @formula
 def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Read the plain lines of a block, which ends with a newline, from a place and its line on.
+    """Read the plain lines of a block, which ends with a newline, from a place on.
 
-    Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
+    Returns the line after the last, and the numbers of rows, entries, bytes of names and other lines.
     """
     names, rows, others, text, path, levels, plan = buffers
     inside, reserved, special, roles, letters, labels, literals = plan
@@ -290,7 +290,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                 plain = following == (Next.COLON if c == COLON else Next.COMMA)
                 following = Next.VALUE if listed or c == COLON else Next.KEY
             elif c in (UNBRACE, UNBRACKET):
-                # An object or a list ends behind a value, or right where it began.
+                # An object or a list ends after a value, or is empty.
                 empty = following == (Next.FIRST_ITEM if listed else Next.FIRST_KEY)
                 plain = depth > 0 and (empty or following == Next.COMMA) and listed == (c == UNBRACKET)
                 if plain and not listed:
@@ -327,7 +327,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         found = find_word(path, 0, stem, special)
                         role = roles[np.uint64(found)] if found >= 0 else np.int64(Role.ALL_ELSE)
                         hidden = muted > 0 or role == Role.IGNORED
-                        # Beside an object of features, other keys are a mistake.
+                        # Other keys beside "features" are an error.
                         plain &= not inside or depth > 1 or hidden
                     else:
                         plain &= (seen >> use) & 1 == 0 and (inside or use != Use.FEATURES)
@@ -390,15 +390,15 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     return line, row, out, written, left
 
 
-LOOKAHEAD_LINES = 100  # how many lines of a block are searched for the key of the label
+LOOKAHEAD_LINES = 100  # the number of lines searched for the label key
 Other = tuple[int, int, Labelled]  # a line that orjson read: its number, its place and its content
 
 
 class JsonLines(TextParser):
     """Reads blocks of JSON lines; :mod:`giftrl.streams.names.objects` has the rules for one object.
 
-    ``columns`` are keys. Unless they are given, the key of the label is searched for in the first 100 lines of a block,
-    and keys of dates in the first 100 lines of all. A group of interactions is a key at the top of the features.
+    ``columns`` are keys. By default, the label key is searched in the first 100 lines of each block, and date keys in
+    the first 100 lines of the data. An interaction group is a top-level key of the features.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -434,7 +434,7 @@ class JsonLines(TextParser):
         self._asked = [*filter(None, (label, weight)), *(str(key) for some in given for key in some)]
         self._looked = schema is not None
         self.first_keys: tuple[str, ...] = ()  # of the first object
-        self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
+        self.remarks: tuple[Message, ...] = ()  # remarks about the keys of the first lines
 
     @property
     def label(self) -> str | None:
@@ -452,12 +452,12 @@ class JsonLines(TextParser):
 
     @property
     def special(self) -> frozenset[str]:
-        """The keys with a meaning of their own, but for that of the label."""
+        """The reserved keys except the label's."""
         weight = [] if self._keys.weight is None else [self._keys.weight]
         return frozenset({FEATURES_KEY, *weight}.union(*self._keys[:4]))
 
     def label_of(self, value: Any) -> float:
-        """The label that a value under the key of the label is; NaN if it is none, else a :class:`BadValue`."""
+        """Convert the value of the label key; NaN if missing, :class:`BadValue` if invalid."""
         return as_label(value, str(self.label), self.labels)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
@@ -476,7 +476,7 @@ class JsonLines(TextParser):
     def _scan(
         self, block: NDArray[np.uint8], start: Position, plan: KeyTable
     ) -> tuple[int, TextRows, TextEntries, NDArray[np.uint8], list[Any]]:
-        """The line after the block; plain rows, their entries and names, which the next call overwrites; others."""
+        """Run the loop; returns the next line, the plain rows (overwritten by the next call) and other lines."""
         buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_json, self.compiled, counted=False)
         (line, count, entries, written), records = scan(loop, mark_broken(block, 0), start, buffers._replace(plan=plan))
@@ -500,7 +500,7 @@ class JsonLines(TextParser):
         return key_table(self._keys, bool(tops) and type(tops[0].get(FEATURES_KEY)) is dict, self._label_words)
 
     def _look(self, tops: list[dict[str, Any]], source: str) -> None:
-        """Find out, once, which keys of the first objects hold dates."""
+        """Detect, once, which keys of the first objects hold dates."""
         self._looked = True
         rows = [top[FEATURES_KEY] if type(top.get(FEATURES_KEY)) is dict else top for top in tops]
         keys, values = self._keys, _by_name(rows)
@@ -515,7 +515,7 @@ class JsonLines(TextParser):
         self.remarks = (*remarks(seen, source), *absent)
 
     def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
-        """The rows of lines that are not plain, and those of them that break a rule."""
+        """Read the remaining lines with Python: their rows, and rejected rows."""
         others, rejected = [], []
         whole = block.tobytes() if records else b""
         for line, begin, _, _ in records:
@@ -524,7 +524,7 @@ class JsonLines(TextParser):
                 if not raw.isspace():
                     others.append((line, begin, self.row(raw)))
             except BadValue as bad:
-                # The place of a feature is where the last key of its name is first written.
+                # A feature's place is the first occurrence of the last key in its name.
                 at = _place(raw, bad.name.rpartition("^")[2]) if isinstance(bad.name, str) else bad.name
                 rejected.append(Rejected(source, line, at + 1, bad.problem, bad.expected, raw.removesuffix(b"\r")))
         return others, rejected
@@ -552,7 +552,7 @@ class JsonLines(TextParser):
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The values under each name that are neither lists nor null, those of nested objects included."""
+    """The values of each name, nested objects included, without lists and nulls."""
     found: dict[str, list[Any]] = {}
     waiting = [(key, value) for row in reversed(rows) for key, value in row.items()]
     while waiting:
@@ -567,7 +567,7 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def _joined(
     rows: TextRows, tags: tuple[str, ...], names: TextEntries, text: NDArray[np.uint8], others: list[Other]
 ) -> tuple[TextRows, tuple[str, ...], TextEntries, NDArray[np.uint8]]:
-    """The rows of the loop and of other lines, in the order of lines; their tags, entries and the text of names."""
+    """Merge the rows of the loop and of Python in the order of lines; their tags, entries and names."""
 
     def appended(arrays: A, more: Iterable[Any]) -> A:
         pairs = zip(arrays, more, strict=True)

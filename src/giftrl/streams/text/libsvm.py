@@ -1,8 +1,8 @@
 """LIBSVM text: ``label [qid:n] index:value index:value ... [# comment]``, one row a line.
 
-Written by hand because of speed: on one core this reads 238 MB/s of rows like a9a's (14 features of value 1) and
+For speed: on one core this reads 238 MB/s of rows like a9a's (14 features of value 1) and
 535 MB/s of rows with 25 values of six digits, where scikit-learn's ``load_svmlight_file`` reads 7 and 22 MB/s. It also
-reads a file in blocks, and names what is wrong with a line.
+reads files in blocks and reports the fault of a bad line.
 """
 
 import os
@@ -67,7 +67,7 @@ class LibsvmText(TextParser):
 
 # The loop over the lines of LIBSVM text.
 
-#: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
+#: A random odd 64-bit multiplier, so that no crafted file can cause hash collisions.
 HASH_MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 NO_TAG = (0, 0)
 
@@ -79,7 +79,7 @@ class LibsvmBuffers(NamedTuple):
     numbers: NDArray[np.uint64]
     rows: TextRows
     bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the fault
-    cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
+    cells: NDArray[np.uint64]  # hash table: a power of two, at least twice the entries of a row
     multiplier: np.uint64
     labels: WordTable = NO_WORDS  # the names of labels, if they have names
 
@@ -98,9 +98,9 @@ def make_buffers(size: int, lines: int) -> LibsvmBuffers:
 
 @formula
 def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any]:
-    """Find the rows of a block, which ends with a newline, from a place and its line on.
+    """Parse the rows of a block, which ends with a newline, from a place on.
 
-    Returns the line after the last, and how many rows, entries and rejected lines there are.
+    Returns the line after the last, and the numbers of rows, entries and rejected lines.
     """
     values, numbers, rows, bad_lines, cells, multiplier, labels = buffers
     row, entries, bad = 0, 0, 0
@@ -164,7 +164,7 @@ def field_ends(block: Any, at: Any) -> Any:
 
 @formula
 def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
-    """Read a label and the qid that may follow: the label, the place after both, and where what is wrong."""
+    """Read a label and an optional qid; returns the label, the place after both, and a fault with its place."""
     spot = at
     fault = 0
     if len(labels[1]) > 1:
@@ -179,7 +179,7 @@ def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
         fault, spot = blame_number(block, at, spot, wrong, Fault.LABEL)
     else:
         here = skip_blanks(block, at)
-        # Each byte is looked at only after the one before it, and the block ends with a newline.
+        # Bytes are checked in order, and the block ends with a newline, so no read is out of bounds.
         query = byte(block, here) == 113 and byte(block, here + 1) == 105 and byte(block, here + 2) == 100
         if query and byte(block, here + 3) == COLON:
             at = here + 4
@@ -192,7 +192,7 @@ def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
 
 @formula
 def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
-    """Read the index of a feature and its colon: the index, the place after both, and where what is wrong."""
+    """Read a feature index and its colon; returns the index, the place after both, and a fault with its place."""
     start = at
     index = np.uint64(0)
     c = byte(block, at)
@@ -220,7 +220,7 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
 
 @formula
 def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: Any) -> Any:
-    """The first of some numbers that equals one before it, counted from 0; -1 if all differ."""
+    """The position of the first duplicate; -1 if all numbers differ."""
     bits = 2
     while 1 << bits < 2 * (end - begin):
         bits += 1
@@ -239,7 +239,7 @@ def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: A
 
 @formula
 def nth_feature(block: Any, at: Any, n: Any) -> Any:
-    """The place at which feature n (from 0) of a line without mistakes begins."""
+    """The start of feature n (from 0) in a valid line."""
     left = n + 2  # the label, and the features before it
     while True:
         at = skip_blanks(block, at)

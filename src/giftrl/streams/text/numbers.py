@@ -9,8 +9,8 @@ hexadecimal, underscores. The result is the nearest float64, ties to even, as ``
    2021; that it needs no fallback: N. Mushtak and D. Lemire, Fast number parsing without fallback, 2022.)
 
 A number of more than 19 digits lies between its first 19 digits and the next larger mantissa. If these two round to
-different float64 the number is HARD, as is one in two thousand random numbers of 25 digits: the loop stops there,
-:func:`shorten` has ``float`` read it and writes the result in at most 17 digits, and the loop starts again.
+different float64 the number is HARD, as is one in two thousand random numbers of 25 digits: the loop stops,
+:func:`shorten` rewrites the number with ``float`` in at most 17 digits, and the loop restarts.
 """
 
 import math
@@ -26,7 +26,7 @@ from giftrl.streams.names.tables import byte, digit
 
 NOT_A_NUMBER, TOO_LARGE, HARD = 1, 2, 3
 
-MIN_POWER, MAX_POWER = -342, 308  # below and above these powers of ten, 19 digits are 0 or infinite
+MIN_POWER, MAX_POWER = -342, 308  # outside these powers of ten, 19 digits round to 0 or infinity
 
 MANTISSA = np.uint64(2**53)
 ZERO, ONE, THREE, TEN = map(np.uint64, (0, 1, 3, 10))
@@ -99,7 +99,7 @@ def number(block: Any, at: Any) -> tuple[Any, Any, Any]:
             problem = NOT_A_NUMBER
         power = 0
         while digit(c):
-            if power < 10**17:  # more than any text that fits into memory can make up for
+            if power < 10**17:  # no number of digits in memory can compensate this exponent
                 power = power * 10 + (c - 48)
             at += 1
             c = byte(block, at)
@@ -113,7 +113,7 @@ def number(block: Any, at: Any) -> tuple[Any, Any, Any]:
         if digits > 19:
             mantissa, dropped = first_digits(block, start, end)
         below = 0.0
-        # Both neighbours of more than 19 digits, in a loop so that the call is compiled once.
+        # Round both neighbours; in a loop, so that the call is compiled once.
         for more in range(2 if dropped > 0 else 1):
             below = value
             value = nearest(mantissa + np.uint64(more), exponent + dropped)
@@ -162,7 +162,7 @@ def nearest(w: Any, q: Any) -> Any:
             high = high + ONE
     upper = high >> np.uint64(63)
     shift = upper + np.uint64(9)
-    m = high >> shift  # 54 bits: 53 and one to round by
+    m = high >> shift  # 53 bits and a rounding bit
     # floor(q log2(10)) + 63, from 217706 / 2^16, and the bias of the exponent.
     e = ((217706 * q) >> 16) + 63 + np.int64(upper) - zeros + 1023
     if e <= 0:  # subnormal: fewer bits
@@ -184,7 +184,7 @@ def nearest(w: Any, q: Any) -> Any:
 
 @formula
 def first_digits(block: Any, start: Any, end: Any) -> tuple[Any, Any]:
-    """The first 19 digits between two places, less leading zeros; how many come after them."""
+    """The first 19 significant digits between two places, and the number of digits after them."""
     mantissa, kept, dropped = ZERO, 0, 0
     for at in range(start, end):
         c = byte(block, at)
@@ -197,13 +197,13 @@ def first_digits(block: Any, start: Any, end: Any) -> tuple[Any, Any]:
     return mantissa, dropped
 
 
-#: A number, and one in the value of a feature: there it follows a colon.
+#: A number, and a number after a colon (the value of a feature).
 _NUMBER = re.compile(rb"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 _LONG_VALUE = re.compile(rb"(?<=:)[+-]?[0-9.]{20,}(?:[eE][+-]?[0-9]+)?")
 
 
 def shorten(line: bytes, at: int) -> bytes:
-    """A line whose number at a place, and whose long numbers behind colons, are written in at most 17 digits.
+    """Rewrite a line: the number at a place, and long numbers after colons, with at most 17 digits.
 
     ``float`` reads them and leading zeros pad them, so that value and length stay the same.
     """
@@ -221,7 +221,7 @@ def _short(match: re.Match[bytes]) -> bytes:
         return text
     tail = "1e999"
     if math.isfinite(value):
-        # The shortest decimal that reads as this float64: no longer than any other one that does.
+        # The shortest decimal of this float64, so it is no longer than the original.
         _, digits, exponent = Decimal(repr(abs(value))).normalize().as_tuple()
         tail = "".join(map(str, digits)) + f"e{exponent}"
     sign = b"-" if text.startswith(b"-") else b""

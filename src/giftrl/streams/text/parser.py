@@ -1,4 +1,4 @@
-"""The base of parsers of lines: formulas and buffers that their loops share, faults of lines, and batches of rows."""
+"""The base of line parsers: shared functions, buffers, faults of lines, and batches of rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -18,9 +18,9 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.tables import Sections, byte
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, shorten
 
-#: How many names of groups are known before they are forgotten.
+#: The cache of group names is cleared at this size.
 MAX_KNOWN_GROUPS = 1 << 16
-#: Bytes of a rejected line that are kept, and bytes of a fault that a message shows.
+#: Maximum bytes of a rejected line stored, and of a fault shown in a message.
 MAX_RAW_BYTES, MAX_SHOWN_BYTES = 4096, 40
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
@@ -30,7 +30,7 @@ RANGE = "at most 1.797e308 in magnitude"
 
 
 class Fault(IntEnum):
-    """A fault of a line, as loops report it: the problem, what was expected, and if the text there is shown."""
+    """A fault code of a line: the problem, what was expected, and whether to show the text."""
 
     problem: str
     expected: str
@@ -41,7 +41,7 @@ class Fault(IntEnum):
         fault._value_, fault.problem, fault.expected, fault.shown = int(fault), problem, expected, shown
         return fault
 
-    # Of these pairs, the second is the fault of a number beyond float64.
+    # Pairs: not a number, and a number beyond float64.
     LABEL = "a label that is not a number", FINITE
     LABEL_TOO_LARGE = "a label too large for float64", RANGE
     VALUE = "a value that is not a number", FINITE
@@ -58,7 +58,7 @@ class Fault(IntEnum):
     STRAY_RETURN = "a carriage return inside a line", "one only before the newline", False
     NUL = "a NUL byte", "text", False
     ENCODING = "bytes that are not UTF-8", "names and tags in UTF-8"
-    HARD = "a number that the loop leaves to Python", FINITE  # no line is rejected for it
+    HARD = "a number that the loop leaves to Python", FINITE  # not an error
 
     NO_LABEL = "no label before the first feature", "a label at the beginning of the line"
     QUERY = "a qid that is not a whole number", "qid:digits"
@@ -81,7 +81,7 @@ class Fault(IntEnum):
 
 
 def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot: int, fault: int) -> Rejected:
-    """The record of a line that begins at one place of a block and is wrong at another."""
+    """Reject a line: its start in the block and the place of its fault are given."""
     found = list(Fault)[fault - 1]
     problem = found.problem
     if found.shown:
@@ -94,7 +94,7 @@ def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot:
     return Rejected(source, line, spot - begin + 1, problem, found.expected, raw)
 
 
-# Formulas that the loops over lines share.
+# Functions shared by the loops over lines.
 
 
 @formula
@@ -105,7 +105,7 @@ def blank(c: Any) -> Any:
 
 @formula
 def skip_blanks(block: Any, at: Any) -> Any:
-    """The first place from ``at`` on that holds neither space nor tab."""
+    """The first place from ``at`` without a space or tab."""
     while blank(byte(block, at)):
         at += 1
     return at
@@ -113,7 +113,7 @@ def skip_blanks(block: Any, at: Any) -> Any:
 
 @formula
 def skip_line(block: Any, at: Any) -> Any:
-    """The place at which the next line begins."""
+    """The start of the next line."""
     while byte(block, at) != NEWLINE:
         at += 1
     return at + 1
@@ -144,7 +144,7 @@ def blame(block: Any, at: Any, start: Any, fault: Any) -> tuple[Any, Any]:
 
 @formula
 def blame_number(block: Any, at: Any, start: Any, wrong: Any, fault: Any) -> tuple[Any, Any]:
-    """The fault, and its place, of a field that :func:`giftrl.streams.text.numbers.number` read up to ``at``."""
+    """The fault and its place, for a number that was read up to ``at``."""
     if wrong == HARD:
         fault = Fault.HARD
     elif wrong == TOO_LARGE:
@@ -156,7 +156,7 @@ def blame_number(block: Any, at: Any, start: Any, wrong: Any, fault: Any) -> tup
 
 @formula
 def note(bad: Any, count: Any, line: Any, begin: Any, spot: Any, fault: Any) -> Any:
-    """Record a rejected line; returns how many there are."""
+    """Record a rejected line; returns the new count."""
     k = np.uint64(4 * count)
     bad[k] = line
     bad[k + np.uint64(1)] = begin
@@ -167,7 +167,7 @@ def note(bad: Any, count: Any, line: Any, begin: Any, spot: Any, fault: Any) -> 
 
 @formula
 def add_row(rows: Any, k: Any, label: Any, weight: Any, tag: Any, line: Any, begin: Any, end: Any) -> Any:
-    """Write row k; returns how many there are then."""
+    """Write row k; returns the new count."""
     at = np.uint64(k)
     rows.labels[at] = label
     rows.weights[at] = weight
@@ -178,13 +178,13 @@ def add_row(rows: Any, k: Any, label: Any, weight: Any, tag: Any, line: Any, beg
     return k + 1
 
 
-#: Words, one after the other, and where each ends; the first number is 0.
+#: Concatenated words, and their ends, beginning with 0.
 WordTable = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def word_table(given: Iterable[str | None]) -> WordTable:
-    """Words for compiled loops; None for one that there is not."""
-    # A quote is in no key that the loops read, so that this word equals none of them.
+    """Words as arrays for compiled loops; None for an absent word."""
+    # Keys in the loops contain no quote, so this word never matches.
     raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
     return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
 
@@ -218,15 +218,15 @@ class TextRows(NamedTuple):
     tag_starts: NDArray[np.int64]
     tag_ends: NDArray[np.int64]
     lines: NDArray[np.int64]
-    begins: NDArray[np.int64]  # where the line begins in the block
-    ends: NDArray[np.int64]  # how many entries there are up to the end of the row
+    begins: NDArray[np.int64]  # start of the line in the block
+    ends: NDArray[np.int64]  # end offset of the row's entries
 
     def first(self, count: int) -> "TextRows":
         """Copies of the first rows."""
         return TextRows._make(array[:count].copy() for array in self)
 
     def tags(self, block: NDArray[np.uint8]) -> tuple[str, ...]:
-        """The tag of each row, or nothing if no row has one."""
+        """The tag of each row; empty if no row has one."""
         if not (self.tag_ends > self.tag_starts).any():
             return ()
         pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
@@ -234,7 +234,7 @@ class TextRows(NamedTuple):
 
 
 class TextEntries(NamedTuple):
-    """Entries: their values, where their names are in a text, and how many bytes of a name are its group, in JSON."""
+    """Entries: values, places of names in a text, and the length of the group in the name (JSON)."""
 
     values: NDArray[np.float64]
     starts: NDArray[np.int64]
@@ -246,7 +246,7 @@ A = TypeVar("A", bound=tuple[Any, ...])
 
 
 def make_arrays(kind: Callable[..., A], size: int) -> A:
-    """A NamedTuple of arrays of one size; pages of memory that are not written to cost nothing."""
+    """A NamedTuple of arrays of equal size; unused memory pages cost nothing."""
     floats = ("values", "labels", "weights")
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     return kind(*(np.empty(size, np.float64 if name in floats else np.int64) for name in names))
@@ -264,7 +264,7 @@ def scan(
         hard = [(begin, spot) for _, begin, spot, fault in records if fault == Fault.HARD]
         if not hard:
             return counts, records
-        # Each round writes at least one more number of these lines shorter, and few can stand outside of a value.
+        # Each round shortens at least one more number, so this ends.
         text = text.copy()
         for begin, spot in hard:
             end = spot + text[spot:].tobytes().index(b"\n")
@@ -273,7 +273,7 @@ def scan(
 
 
 def mark_broken(block: NDArray[np.uint8], mark: int) -> NDArray[np.uint8]:
-    """A block with a mark in place of the first byte of each line that is not UTF-8."""
+    """Replace the first byte of each line that is not UTF-8 by a mark."""
     if block.max(initial=0) < 0x80:
         return block
     import pyarrow as pa  # which checks 2.4 GB/s of Chinese and 5.9 GB/s of French; Python decodes 0.6 and 2.3
@@ -306,14 +306,14 @@ class Content(NamedTuple):
     values: NDArray[np.float64]
     slots: NDArray[np.int32]
     groups: NDArray[np.uint8] = np.empty(0, np.uint8)
-    distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
-    bad: Sequence[Any] = ()  # for each rejected line the last arguments of :func:`rejected`
+    distinct: bool = False  # True if no row has duplicate or unknown (-1) features
+    bad: Sequence[Any] = ()  # the last arguments of :func:`rejected` for each rejected line
     rejected: Iterable[Rejected] = ()
     bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty if all are 0
 
 
 class GroupCodes:
-    """Numbers from 0 to 255 of groups; ``code``, which finds the number of a group, is called once for each group."""
+    """A cache of group numbers from 0 to 255; ``code`` computes the number of a new group."""
 
     def __init__(self, code: Callable[[str], int], compiled: bool) -> None:
         self.code, self.compiled = code, compiled
@@ -324,7 +324,7 @@ class GroupCodes:
         self._known = np.zeros(1, np.uint8)
 
     def of(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The numbers of groups, given by where their names are in a text."""
+        """The numbers of groups, given by the places of their names in a text."""
         if self._groups.dimension > MAX_KNOWN_GROUPS:
             self._clear()
         places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
@@ -352,20 +352,20 @@ class TextParser(ABC):
         """Parse a block."""
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
-        """The label of a line of the last block as it is written, and the byte, counted from 1, at which it begins."""
+        """The label of a line of the last block as text, and its first byte (from 1)."""
         first = raw.split(None, 1)[:1] or [b""]
         return first[0].decode(errors="backslashreplace"), raw.find(first[0]) + 1
 
     def _large_enough(self, make_buffers: Callable[..., Any], *sizes: int) -> Any:
-        """Buffers for these sizes: those of earlier blocks, or new ones."""
+        """Buffers of at least these sizes, reused if possible."""
         if self._buffers is None or any(map(gt, sizes, self._sizes)):
             self._sizes, self._buffers = sizes, make_buffers(*sizes)
         return self._buffers
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
+        """Parse a block of whole lines; the last line may lack its newline.
 
-        Equal features of a row are summed, and unknown ones left out. A row in which a sum is too large is rejected.
+        Duplicate features are summed, unknown ones dropped. A row with an overflowing sum is rejected.
         """
         block = as_block(data)
         content = self._read(block, source, start)

@@ -52,7 +52,7 @@ class VwText(TextParser):
 
     A row without a label has the label NaN, one without an importance the weight 1, one without a base the base 0, a
     feature without a value the value 1. The factor of a namespace multiplies its values. Equal features of a row are
-    summed; zeros are left out. Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading
+    summed; zeros are left out. Blank lines are skipped. A line that breaks a rule is rejected whole, and reading
     continues with the next one. With interactions, a group is a namespace, with its n-grams.
 
     >>> from giftrl.streams.names.features import Dictionary
@@ -100,13 +100,13 @@ class VwText(TextParser):
 # The loop over the lines of VW text.
 
 BAR, QUOTE = 124, 39
-BROKEN_BYTE = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
-LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
+BROKEN_BYTE = 0xFF  # marks a byte that is not UTF-8; never part of valid UTF-8
+LONGEST_NAMESPACE = 255  # long namespaces would slow down the hashing of every name
 
 #: The faults of the label, the importance and the base.
 HEAD_FAULTS = np.array([Fault.LABEL, Fault.IMPORTANCE, Fault.BASE])
 
-#: For each byte, whether a name ends before it.
+#: Lookup table: True for bytes that end a name.
 ENDS_NAME = np.zeros(256, np.bool_)
 ENDS_NAME[[*b"\0\t\n\r :|", BROKEN_BYTE]] = True
 
@@ -131,9 +131,9 @@ def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
 
 @formula
 def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Find the rows of a block, which ends with a newline, from a place and its line on.
+    """Parse the rows of a block, which ends with a newline, from a place on.
 
-    Returns the line after the last, and how many rows, entries, sections and rejected lines there are.
+    Returns the line after the last, and the numbers of rows, entries, sections and rejected lines.
     """
     names, sections, rows, bad_lines, bases, most_names, labels = buffers
     values, starts, ends, _ = names
@@ -184,7 +184,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
 
 @formula
 def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-    """Read what is before the first bar: label, weight, base, the ends of the tag, the bar; and where what is wrong."""
+    """Read the part before the first bar: label, weight, base, tag, the bar; and a fault with its place."""
     label, weight, base, tag_start, tag_end = np.nan, 1.0, 0.0, np.int64(0), np.int64(0)
     fault = 0
     spot = at
@@ -232,7 +232,7 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
 
 @formula
 def check_text(block: Any, at: Any, end: Any, spot: Any) -> tuple[Any, Any]:
-    """The fault of the text from a place to an end, and its place; ``spot`` if there is none."""
+    """The fault of a piece of text, and its place; ``spot`` if there is none."""
     fault = 0
     while at < end and fault == 0:
         if byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE:
@@ -243,7 +243,7 @@ def check_text(block: Any, at: Any, end: Any, spot: Any) -> tuple[Any, Any]:
 
 @formula
 def blame_name(block: Any, at: Any, start: Any, fault: Any) -> tuple[Any, Any]:
-    """The fault, and its place, of a name or tag that is valid from ``start`` up to ``at`` only."""
+    """The fault and its place, for a name or tag that is valid from ``start`` to ``at``."""
     fault, spot = blame(block, at, start, fault)
     if byte(block, at) == BROKEN_BYTE:
         fault = Fault.ENCODING
@@ -265,7 +265,7 @@ def name_ends(block: Any, at: Any) -> Any:
 def read_named(
     block: Any, at: Any, may_be_empty: bool, misplaced: Any, no_number: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Read a name and its number: where the name ends, the place after both, the number; and where what is wrong."""
+    """Read a name and its number; returns the end of the name, the place after both, the number, and a fault."""
     spot = start = at
     while not ENDS_NAME[np.uint64(byte(block, at))]:
         at += 1
@@ -297,7 +297,7 @@ class NamedEntries(NamedTuple):
 
 @formula
 def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
-    """Copy entries section by section, each with its n-grams behind it; their names go to the end of the text."""
+    """Copy entries by section, each section followed by its n-grams, whose names are appended to the text."""
     out = 0
     for section in range(len(sizes)):
         first = old.sections.first[section]
@@ -344,6 +344,6 @@ def with_ngrams(
     floats, places = np.empty(size), (np.empty(size, np.int64), np.empty(size, np.int64))
     made = NamedEntries(text, floats, *places, named.sections._replace(first=np.empty(len(sizes), np.int64)))
     written = int(ready(join_names, compiled, counted=False)(named, sizes, made, len(named.text)))
-    # A section belongs to a row if it begins before the row ends; an empty one adds nothing to either of two rows.
+    # A section belongs to a row if it begins before the row ends; an empty section does not matter.
     before = np.concatenate([[0], np.cumsum(added)])
     return made._replace(text=text[:written]), row_ends + before[np.searchsorted(first, row_ends, side="left")]
