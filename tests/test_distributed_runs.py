@@ -71,7 +71,7 @@ def test_train_writes_checkpoints_and_goes_on(reading, tmp_path):
     options["checkpoint"] = Checkpoint(path, 1)
     with pytest.raises(KeyboardInterrupt):
         distributed.train(SETTINGS, data, after=stop, **options)
-    with pytest.raises(InvalidInput, match="may not have come to its end"):
+    with pytest.raises(InvalidInput, match="may be unfinished"):
         distributed.train(SETTINGS, data, **options)
     with pytest.raises(InvalidInput, match="workers=3, now 2"):
         distributed.train(SETTINGS, data, resume=True, **options | {"workers": 2})

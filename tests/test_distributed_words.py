@@ -142,5 +142,6 @@ def test_resuming_without_a_checkpoint_is_refused_before_the_data_is_looked_at(t
     options = "--cluster", "simulation", "--model", str(tmp_path / "m"), "--resume"
     run = giftrl("train", tmp_path / "none.svm", *options, check=False)
     assert run.returncode == 1
-    said = f"giftrl: {tmp_path / 'm.checkpoint'}: there is none to go on from; leave out --resume to start anew"
+    said = f"giftrl: {tmp_path / 'm.checkpoint'}: there is no checkpoint to resume from; "
+    said += "leave out --resume to start anew"
     assert run.stderr.decode().startswith(said)

@@ -331,7 +331,7 @@ def test_bad_rows_change_nothing(beta):
             model.partial_fit(*arguments)
     with pytest.raises(errors.InvalidInput, match="one class"):
         model.fit(X, np.zeros(len(y)))
-    with pytest.raises(errors.InvalidInput, match="must stay what it was"):
+    with pytest.raises(errors.InvalidInput, match="must not change after learning began"):
         model.set_params(beta=2.0).partial_fit(X, y)
     assert pickle.dumps(model.set_params(beta=beta)) == before
     with pytest.raises(errors.Overflowed, match="row"):

@@ -65,7 +65,7 @@ def test_going_on_with_other_settings_is_refused(days, tmp_path):
 def test_resuming_without_a_checkpoint_keeps_the_model_and_names_the_remedy(days, tmp_path):
     giftrl("train", days[0], *QUICK, "--model", tmp_path / "d")
     said = refused(tmp_path, "train", days[1], *QUICK, "--resume", "--model", tmp_path / "d")
-    assert "there is none to go on from" in said and "--from MODEL" in said
+    assert "there is no checkpoint to resume from" in said and "--from MODEL" in said
 
 
 def table(columns, n=50):

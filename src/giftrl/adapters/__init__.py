@@ -1,7 +1,7 @@
 """Adapters: giftrl inside other libraries, one module each; importing one needs its library.
 
 =============================== ===========================================================
-:mod:`giftrl.adapters.river`    online learning of dictionaries, with names that may be new
+:mod:`giftrl.adapters.river`    online learning from dictionaries with growing features
 =============================== ===========================================================
 """
 

@@ -205,7 +205,7 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
 
     def _label(self, y: Any) -> float:
         number = isinstance(y, (int, float, np.number)) and accepts(self._model.learner.loss, float(y))
-        return float(y) if number else super()._label(y)  # which says what is wrong
+        return float(y) if number else super()._label(y)  # whose error explains the problem
 
     def _labels(self, y: Any) -> Array:
         numbers = np.asarray(y, dtype=np.float64)

@@ -249,7 +249,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             for name, before in self._made_of.items():
                 value = getattr(self, name)
                 if value is not before and value != before:
-                    rule = f"must stay what it was when learning began, {before!r}"
+                    rule = f"must not change after learning began with {before!r}"
                     raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
@@ -456,7 +456,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
 
 def as_frame(x: Any) -> Any:
-    """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is."""
+    """Convert a table with Arrow's PyCapsule protocol to PyArrow; anything else is returned unchanged."""
     speaks = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
     if not speaks or hasattr(x, "__array__"):
         return x

@@ -25,7 +25,7 @@ from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
-#: Called after each batch with the share of the data that has been read; None if that is not known.
+#: Called after each batch with the share of the data read so far, or None if unknown.
 WatchReading = Callable[[float | None], None]
 
 
@@ -36,9 +36,9 @@ class LabelledRows:
 
     Args:
         sources, schema: as for :class:`giftrl.streams.Reader`.
-        settings: the loss, its labels, and the preparation of rows.
-        features: how names become coordinates.
-        most: the most nonzeros to store; if there are more, those of a random part of the rows are stored.
+        settings: the loss, its labels, and how rows are prepared.
+        features: the mapping of names to coordinates.
+        most: the maximum number of nonzeros to store; beyond it, a random sample of rows is stored.
         watch: called after each batch.
         reading: other arguments of the reader.
 
@@ -47,7 +47,7 @@ class LabelledRows:
         coordinates: the coordinate of each feature that occurs.
         squares, sums: for each feature the sums of h s_j^2 and h s_j, with weights h.
         sample: the rows that are stored.
-        notes: options that matched nothing, in words.
+        notes: descriptions of options that matched nothing.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LabelledRows:
         return all(path is not None and path.is_file() for path in paths)
 
     def survey(self) -> None:
-        """Read all rows once: add up squares and sums of features, and store as many rows as fit in memory."""
+        """Read all rows once: sum features and their squares, and store as many rows as fit."""
         reader = self._reader(**self.reading)
         for batch in self._batches(reader):
             block = self._block(batch, grow=True)
@@ -105,7 +105,7 @@ class LabelledRows:
             raise _changed(reader.sources[0].name)
 
     def empty(self) -> Evidence:
-        """The record of no rows, with the sums over features of all of them."""
+        """Evidence without rows, but with the feature sums of all rows."""
         settings, d = self.settings, len(self.coordinates)
         none = Evidence.of_rows(
             settings.make_loss(), np.empty((0, d)), [], classes=settings.classes if settings.many else None
@@ -127,7 +127,7 @@ class LabelledRows:
                 self.watch(reader.progress.fraction)
 
     def _block(self, batch: Batch, grow: bool) -> Examples:
-        """The rows of a batch, with numbered features and labels of the loss."""
+        """The rows of a batch with feature numbers and the loss's labels."""
         if self.features.dimension > len(self._columns):
             self._columns = np.append(self._columns, np.full(self.features.dimension, -1, np.int32))
         new = np.unique(batch.indices[self._columns[batch.indices] < 0])
@@ -151,15 +151,15 @@ def certify(
 ) -> BestLoss:  # fmt: skip
     """The loss of a model, and a lower bound for every linear model up to its size, on the same examples.
 
-    If all examples are stored, the bound is nearly the least loss, given the time. Otherwise they are read repeatedly,
-    and every pass gives a bound; the best one is returned.
+    If all examples are stored, the bound is nearly the minimum loss, given enough time. Otherwise they are read
+    repeatedly, and the best bound of all passes is returned.
 
     Args:
-        data: rows, after their survey.
-        weights: for each coordinate, one or a row of K; 0 for coordinates beyond.
-        scale: the size of the other models at most, in multiples of the model's.
-        gap: stop when the model is proved to be within this part of the best; 0 for as near as possible.
-        time_limit: in seconds, after which no step and no pass but the first begins.
+        data: the rows, after :meth:`~LabelledRows.survey`. weights: a number or a row of K per coordinate; missing ones
+        count as 0.
+        scale: the maximum norm of the other models, as a multiple of this model's.
+        gap: stop when the model is proved to be within this fraction of the best; 0 to get as close as possible.
+        time_limit: in seconds; afterwards no new step or pass begins except the first.
         watch: called after each pass with the number of passes and the bound.
 
     >>> import pathlib, tempfile
@@ -199,9 +199,8 @@ def certify(
 
 
 def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -> tuple[LabelledRows, Array]:
-    """The rows of sources as a model in a file reads them, after their survey, and the model's weights.
-
-    Features that the model does not know have the weight 0, and count for the models that it is compared with.
+    """Survey sources with the settings of a saved model; returns the rows and the model's weights. Unknown features
+    have the weight 0 in this model, but the models it is compared with can use them.
     ``reading`` has other arguments of :class:`LabelledRows`.
     """
     model, _ = LinearModel.load(path)
@@ -211,7 +210,7 @@ def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -
 
 
 def values_of(rows: LabelledRows, best: BestLoss) -> dict[str, Any]:
-    """The result as plain values for JSON; the losses are averages."""
+    """The result as values for JSON, with average losses."""
     return {
         "loss": rows.settings.loss, "average_loss": best.average_loss, "lower_bound": best.average,
         "least_possible": best.least / best.weight, "gap": gap_of(best), "scale": best.scale, "size": best.radius,
@@ -221,9 +220,9 @@ def values_of(rows: LabelledRows, best: BestLoss) -> dict[str, Any]:
 
 
 def gap_of(best: BestLoss) -> float | None:
-    """The gap as a part of the best loss; None if the best loss may be the infimum.
+    """The gap relative to the best loss; None if the best loss may be the infimum.
 
-    Losses count from their infimum, which is 0 but for the Poisson loss.
+    Losses are measured from their infimum, which is 0 except for the Poisson loss.
 
     >>> gap_of(BestLoss(100.0, 101.0, 10.0, 10, 10, "", 1.0, "")), gap_of(BestLoss(0.0, 1.0, 1.0, 1, 1, "", 1.0, ""))
     (0.01, None)

@@ -31,13 +31,13 @@ from giftrl.training.certification import LabelledRows
 from giftrl.training.settings import LabelValues, Settings, look, needs_labels
 
 Array = NDArray[np.float64]
-#: A place in the file, the name of a feature, and its weight or its weights, which are not checked yet.
+#: A place in the file, a feature name, and its unchecked weight or weights.
 Entry = tuple[str, str, Any]
 WEIGHTS_REMEDY = "write lines of a name and a weight, a JSON object, NumPy's coef and intercept, or VW's --invert_hash"
 VW_REMEDY = "write it again with vw --readable_model or --invert_hash"
-#: Names of the constant feature: here, and in files unless a feature of the data has them.
+#: The name of the constant feature, and its names in files unless the data has such a feature.
 CONSTANT_NAME, INTERCEPT_NAMES = "(constant)", ("intercept", "(intercept)")
-#: VW's number of its constant feature, before it is cut to the bits of the model.
+#: VW's hash of the constant feature, before truncation to the model's bits.
 VW_CONSTANT = 11650396
 #: Lines of weights in VW's text, with and without the name of the feature.
 VW_NAMED = re.compile(r"(.*):([0-9]+):(\S+)(?: .*)?$")
@@ -48,16 +48,16 @@ WHOLE_NUMBER = re.compile("[0-9]+")
 
 
 class ExternalWeights(NamedTuple):
-    """Weights of a file, and the features that they belong to."""
+    """Weights from a file, and their features."""
 
     path: str
     values: Array  # a row for each feature, a column for each score
-    names: list[str] | None = None  # of features; None if they are in the order of the data
-    places: Sequence[str] = ()  # of each name in the file, for messages
-    intercept: Array | None = None  # for each score
+    names: list[str] | None = None  # feature names; None for the order of the data
+    places: Sequence[str] = ()  # the place of each name in the file, for messages
+    intercept: Array | None = None  # the intercept of each score
     classes: tuple[Any, ...] | None = None  # the labels of classes: numbers, or names
     products: bool = False  # True if "a*b" is a product of features
-    hash_bits: int | None = None  # if names are VW's hashes, their bits
+    hash_bits: int | None = None  # the number of bits, if names are VW's hashes
 
 
 def read_weights(path: str | os.PathLike[str]) -> ExternalWeights:
@@ -86,7 +86,7 @@ def weights_error(place: str, rule: str, remedy: str) -> InvalidInput:
 
 
 def _checked(path: str, entries: Iterable[Entry], **more: Any) -> ExternalWeights:
-    """Weights of entries with different names, and the same number of finite weights for each name."""
+    """Validate weights: distinct names, and the same number of finite weights for each name."""
     rows: dict[str, list[float]] = {}
     places: list[str] = []
     scores = 0
@@ -113,7 +113,7 @@ def _checked(path: str, entries: Iterable[Entry], **more: Any) -> ExternalWeight
 
 
 def _from_lines(path: str, text: str) -> ExternalWeights:
-    """Lines of a name and its weights, between blanks or tabs; # begins a comment."""
+    """Read lines of a name and its weights, separated by blanks or tabs; # begins a comment."""
     entries: list[Entry] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -182,15 +182,15 @@ def read_vw(path: str, text: str) -> ExternalWeights:
     """Read the text that ``vw --invert_hash FILE`` or ``vw --readable_model FILE`` wrote.
 
     A line of the former is ``namespace^feature:hash:weight``, a line of the latter ``hash:weight``. With ``--oaa K``,
-    the names of the classes after the first end in ``[1]``, ``[2]`` and so on. With ``--l1`` and ``--l2``, VW adds up
-    how far weights have shrunk, and predicts with sign(w) max(abs(w) - l1_state, 0) l2_state.
+    the names of the classes after the first end in ``[1]``, ``[2]`` and so on. With ``--l1`` and ``--l2``, VW stores
+    the accumulated shrinkage, and predicts with sign(w) max(abs(w) - l1_state, 0) l2_state.
 
     >>> text = "Version 9.11.9\\nbits:18\\noptions:\\n:0\\na^x:123:0.5\\nConstant:116060:-1\\n"
     >>> weights = read_vw("m.txt", text)
     >>> weights.names, weights.values.tolist(), weights.places[0]
     (['a^x', '(constant)'], [[0.5], [-1.0]], 'm.txt:5')
     """
-    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # other breaks of lines may be in names
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # names may contain other line separators
     first = next((number for number, line in enumerate(lines, 1) if re.fullmatch(":[0-9]+", line)), None)
     if first is None:
         raise InvalidInput("weights", path, "ends before its weights begin", VW_REMEDY)
@@ -243,7 +243,7 @@ def _vw_name(name: str) -> str:
 
 
 def _by_class(entries: Iterable[Entry], classes: int) -> Iterable[Entry]:
-    """One entry for each name, with the weights of all classes; missing ones are 0."""
+    """Group entries by name, with the weights of all classes; missing weights are 0."""
     rows: dict[str, tuple[str, list[Any]]] = {}
     for place, name, number in entries:
         match = re.fullmatch(r"(.*)\[([0-9]+)\]", name)
@@ -253,7 +253,7 @@ def _by_class(entries: Iterable[Entry], classes: int) -> Iterable[Entry]:
 
 
 def _require_one_order(weights: ExternalWeights) -> None:
-    """Refuse weights that depend on the order of factors: VW has two for ``a^x*a^y`` and ``a^y*a^x``."""
+    """Refuse weights that depend on the order of factors: in VW, ``a^x*a^y`` and ``a^y*a^x`` differ."""
     names, first = weights.names or [], dict[tuple[str, ...], int]()
     for k, name in enumerate(names):
         other = first.setdefault(tuple(sorted(name.split("*"))), k)
@@ -266,8 +266,8 @@ def _require_one_order(weights: ExternalWeights) -> None:
 def vw_hashes(names: list[str], bits: int) -> list[int]:
     """VW's numbers of names such as ``namespace^feature``.
 
-    MurmurHash3 of the feature with that of the namespace as the seed, which is 0 without a namespace; a whole number is
-    added to the seed instead.
+    MurmurHash3 of the feature, seeded with the hash of the namespace (0 without a namespace). A whole number is added
+    to the seed instead of being hashed.
 
     >>> vw_hashes(["user^age", "user^7", "a", "7", "(constant)"], 18)
     [23567, 15636, 92594, 7, 116060]
@@ -302,10 +302,10 @@ def seeded_hash(text: Any, seed: Any) -> Any:
 
 
 class VwNames(Dictionary):
-    """A dictionary whose names ``namespace^feature`` have one meaning: the first caret ends the namespace.
+    """A dictionary of unambiguous names ``namespace^feature``: the first caret ends the namespace.
 
     Vowpal Wabbit hashes the feature ``a^b`` without a namespace, and ``b`` of the namespace ``a``, in different ways.
-    In a dictionary they have one name. So a caret in a feature without a namespace, or in a namespace, is refused.
+    In a dictionary they have the same name. So a caret is refused in a namespace, and in a feature without one.
     """
 
     def name_slots(
@@ -320,7 +320,7 @@ class VwNames(Dictionary):
                 name = text[begin[k] : end[k]].tobytes().decode(errors="replace")
                 raise InvalidInput("name", name, rule, "rename it")
 
-        # Sections begin behind a bar in VW text. The one section of other formats begins at 0.
+        # In VW text, a section begins after a bar; other formats have one section, which begins at 0.
         bare = (sections.end == sections.start) & (sections.start > 0)
         alone = np.repeat(bare, np.diff(sections.first, append=len(starts)))
         rule = "has a caret and no namespace, so it looks like a feature of a namespace"
@@ -335,10 +335,9 @@ def rows_for_weights(
     parameters: Mapping[str, float], constant: bool, interactions: tuple[tuple[str, ...], ...], first: int | None,
     **reading: Any,
 ) -> tuple[LabelledRows, Array, list[str]]:  # fmt: skip
-    """Survey the rows of sources and match the weights of a file with them.
-
-    Returns the rows, the weight of each coordinate, and notes about what did not match. The file may have the labels of
-    the classes. ``first`` is as for :func:`match`; ``reading`` has other arguments of :class:`LabelledRows`.
+    """Survey sources and match the weights of a file with their features. Returns the rows, the weight of each
+    coordinate, and notes about mismatches. The file may contain class labels. ``first`` is as for :func:`match`;
+    ``reading`` has other arguments of :class:`LabelledRows`.
     """
     given = read_weights(path)
     if loss is None:
@@ -365,11 +364,11 @@ def rows_for_weights(
 
 
 def match(given: ExternalWeights, data: LabelledRows, first: int | None = None) -> tuple[Array, list[str]]:
-    """Return the weight of each coordinate, a column for each score, and notes about what did not match.
+    """Return the weight of each coordinate, a column for each score, and notes about mismatches.
 
     Args:
         given: the weights.
-        data: rows, after their survey, whose features are in a dictionary.
+        data: the surveyed rows, with features in a dictionary.
         first: the number of the feature of the first weight in an array: 0 or 1. None for 0 if the data has a feature
             0, and otherwise 1, as scikit-learn's ``load_svmlight_file`` has it.
     """
@@ -433,7 +432,7 @@ def _slots(
 
 
 def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[str]:
-    """The names; numbers plus 1 if numbers of the file count from 0 and numbers of the data from 1."""
+    """The names; if they are numbers from 0 and the data counts from 1, add 1."""
     features = [name for name in names if name != CONSTANT_NAME and name not in INTERCEPT_NAMES]
     if "0" not in features or "0" in known or not all(map(WHOLE_NUMBER.fullmatch, [*features, *known])):
         return names
@@ -442,7 +441,7 @@ def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[st
 
 
 def _names_in_order(given: ExternalWeights, data: LabelledRows, known: list[str], first: int | None) -> list[str]:
-    """The names of the features of an array."""
+    """Feature names for weights in an array."""
     count, schema = len(given.values), data.schema
     if schema is not None:
         kinds = dict(zip(schema.names, schema.kinds, strict=True))

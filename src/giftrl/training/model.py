@@ -1,4 +1,4 @@
-"""A linear model with everything that is needed to resume it, its file, its summary and its largest weights."""
+"""The linear model of a stream: training, saving, loading, summary and largest weights."""
 
 import math
 import os
@@ -48,15 +48,15 @@ class LinearModel:
     """A linear model that learns from batches of a stream, and its file.
 
     Args:
-        settings: what it is made of.
+        settings: its settings.
 
     Attributes:
         learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` if beta is "auto".
-        features: how names become coordinates.
-        schema: the kinds of the columns of tables, once a table was read.
+        features: the mapping of names to coordinates.
+        schema: the kinds of columns, after a table has been read.
         examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
-        repeated: counts over rows of later passes, which a learner with a fixed beta counts as new ones.
-        team: the threads that learn, while there are several.
+        repeated: counts over rows of later passes, which a learner with a fixed beta counts again.
+        team: the team of threads, while there is one.
 
     >>> model = LinearModel(Settings(loss="squared", bits=4, dtype="float64"))
     >>> model.examples, model.learner.dimension
@@ -73,12 +73,12 @@ class LinearModel:
         self.weight = 0.0
         self.repeated = LaterPassCounts()
         self.team: Team | None = None
-        self.steps: Array | None = None  # of the last merge of a team
-        self.team_times = TeamTimes()  # of the last team
+        self.steps: Array | None = None  # step sizes of the last merge of a team
+        self.team_times = TeamTimes()  # times of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads (:mod:`giftrl.workers.threads`), which are merged at the end."""
+        """Learn with several threads inside the block (:mod:`giftrl.workers.threads`); merges at the end."""
         if workers == 1:
             return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:
@@ -86,7 +86,7 @@ class LinearModel:
             try:
                 yield
                 team.finish()
-            except (BadRow, BadSource):  # what was read before has been learned
+            except (BadRow, BadSource):  # all earlier rows have been learned
                 team.finish()
                 raise
             finally:
@@ -100,7 +100,7 @@ class LinearModel:
 
     @property
     def average_loss(self) -> float:
-        """The mean loss of the first pass, by weight, of predictions made before each label was used."""
+        """Progressive validation loss: the weighted mean loss of the first pass, predicted before learning."""
         weight = self.weight - self.repeated.late_weight
         learner = self.learner if self.team is None else self.team
         loss = float(learner.loss_sums[0]) - self.repeated.loss - self.repeated.late_loss
@@ -117,10 +117,10 @@ class LinearModel:
         return self.learner.certificate
 
     def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
-        """Learn from a batch, in pieces of at most ``most`` rows that end if the number of examples is a power of two.
+        """Learn from a batch, in pieces of at most ``most`` rows; a piece also ends at each power of two.
 
-        Yields the end of each piece in the batch, and its predictions. Any split of a stream gives the same model, bit
-        by bit, except for teams.
+        Yields the end of each piece in the batch, and its predictions. Without a team, any split of a stream gives the
+        same model, bit by bit.
         """
         first = 0
         while first < len(batch):
@@ -139,7 +139,7 @@ class LinearModel:
         learner: Any = self.learner if self.team is None else self.team
         if len(batch.indices):
             needed = int(batch.indices.max()) + 1
-            if needed > learner.dimension:  # by half as much again, so that growing costs little in all
+            if needed > learner.dimension:  # by half, for amortised growth
                 learner.grow(max(needed, learner.dimension * 3 // 2))
         rows = as_rows(batch)._replace(indptr=batch.indptr[part.start : part.stop + 1])
         given = rows, self.settings.mapped(batch.labels[part]), batch.weights[part]
@@ -154,8 +154,8 @@ class LinearModel:
             raise Overflowed([f"{batch.source}:{line}: {rule}; ", *SCALE_OR_AUTO]) from None
 
     def _weight_after(self, batch: Batch, part: slice) -> float:
-        """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
-        with np.errstate(over="ignore"):  # one after the other, so that pieces change nothing
+        """The total weight including these rows; an error on overflow of float64."""
+        with np.errstate(over="ignore"):  # sequentially, so that the result does not depend on pieces
             sums = np.cumsum(np.append(self.weight, batch.weights[part]))[1:]
         if not math.isfinite(sums[-1]):
             line = batch.lines[part][np.argmin(np.isfinite(sums))]
@@ -163,7 +163,7 @@ class LinearModel:
         return float(sums[-1])
 
     def learn_row(self, row: OneRow, label: float) -> float:
-        """Learn from one row of weight 1, and return the prediction before that; for a model of one score.
+        """Learn from one row of weight 1, and return the earlier prediction; for a model of one score.
 
         Args:
             row: the entries, the constant included, in a buffer of the learner; all within its dimension.
@@ -214,45 +214,43 @@ class LinearModel:
         )
 
     def keep(self, learner: Any, repeated: LaterPassCounts) -> None:
-        """Keep the learner of an earlier pass, and what was repeated until then but for its loss."""
+        """Return to the learner of an earlier pass, with its counts of repeated rows."""
         first = float(self.learner.loss_sums[0]) - self.repeated.loss
         self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
 
     def freeze(self, clip: bool = False) -> Predictor:
-        """The predictor of the model as it is now.
-
-        With ``clip``, or if that has paid so far, a mixture keeps predictions of real labels within the range of those
-        that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
+        """The predictor of the current model. With ``clip``, or if clipping reduced the progressive loss, a mixture
+        clips regression predictions to the range of the labels seen (Poisson loss: of their logarithms).
         """
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
     def clips(self, clip: bool = False) -> bool | None:
-        """True to clip predictions, None to clip if that pays; False for classes, whose scores are never clipped."""
+        """True to clip predictions, None to clip if that reduces the loss; False for classes."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
-        """:meth:`scores` for few rows, from the weights of their features alone; ``learner`` replaces the model's."""
+        """:meth:`scores` for few rows, which computes only the weights in use; ``learner`` replaces the model's."""
         learner = self.learner if learner is None else learner
         features, places = np.unique(batch.indices, return_inverse=True)
-        known = features[features < learner.dimension]  # those beyond come last, and count nothing
+        known = features[features < learner.dimension]  # unknown features come last, and are ignored
         predictor = freeze([learner], clip=self.clips(clip), features=known)
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
-        """<s, x> and its base for each row, a column for each class if the loss has a score for each.
+        """The score <s, x> plus base of each row, or a column for each class.
 
-        Features that were never seen have the weight 0. ``predictor`` is from :meth:`freeze`, for many batches.
+        Unknown features have the weight 0. For many batches, pass a ``predictor`` from :meth:`freeze`.
         """
         scores = (predictor or self.freeze()).scores(as_rows(batch))
         scores = scores if self.settings.many else scores[:, 0]
         return scores + batch.bases if len(batch.bases) else scores
 
     def predict(self, batch: Batch) -> NDArray[Any]:
-        """The label that is predicted for each row, if labels are those of classes; <s, x> otherwise."""
+        """The predicted class label of each row, or the score in regression."""
         return self.decide(self.scores(batch))
 
     def decide(self, scores: Array) -> NDArray[Any]:
-        """The predictions that scores mean."""
+        """Convert scores to predictions."""
         values = self.settings.class_values
         if values is None:
             return scores
@@ -265,7 +263,7 @@ class LinearModel:
     def save(
         self, path: str | os.PathLike[str], more: dict[str, Any] | None = None, extra: dict[str, Any] | None = None
     ) -> None:
-        """Write the model, with the values ``more`` and the arrays ``extra``; an error if it could not be loaded."""
+        """Write the model, with extra values and arrays; raises an error for a model that could not be loaded."""
         if not self.learner.sound:
             rule = f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples"
             raise Overflowed([f"{rule}, so it is not written; ", *SCALE_OR_AUTO])
@@ -283,7 +281,7 @@ class LinearModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> tuple["LinearModel", dict[str, Any]]:
-        """A saved model, and the values that were saved with it; arrays are under the name "extra"."""
+        """Load a model and the values saved with it; extra arrays are under "extra"."""
         arrays, header = load(path)
         if header.get("kind") != KIND:
             raise ModelFileError(path, f"holds a model of another kind, {header.get('kind')!r}", "give a linear model")
@@ -307,35 +305,35 @@ def as_rows(batch: Batch) -> CSR:
 
 
 def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The arrays whose names begin with a prefix, under the rest of their names."""
+    """The arrays whose names begin with a prefix, with the prefix removed."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-# The state of a learner as a file keeps it: without the features that it has not seen.
+# The state of a learner in a file, without unseen features.
 
 Arrays = dict[str, NDArray[Any]]
 #: Arrays of a mixture with a row for each dense feature.
 DENSE_ARRAYS = ("features.dense", "features.stamps")
 #: The array of a mixture with a row for each feature in later passes.
 LATER_CHANGES = "later.changes"
-#: Sums over committed examples, by feature.
+#: Sums over committed examples by feature.
 STORED_RECORD = "witnesses.record"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
-    """An array with a row for each feature, the name of its features in the file, and others with the same features."""
+    """An array by feature, the name of its feature numbers in the file, and other arrays with the same features."""
     if isinstance(learner, Engine):
         return "coordinates", "coordinates.seen", ()
     return "features.x", "features.seen", ("features.record", "features.theta", LATER_CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
-    """The state of a learner of which this many features are in use; features that were never seen are left out."""
+    """Pack the state of a learner with this many features; unseen features are left out."""
     state = learner.state()
     name, seen, others = _names(learner)
     kept = NonzeroRows.of(state[name][: max(1, dimension)])
     if isinstance(learner, Engine):
-        # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
+        # Recomputation of norms depends on the number of rows, so the last row is always stored.
         last = kept.length - 1
         where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
         kept = NonzeroRows(state[name][where], where, kept.length)
@@ -350,7 +348,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The state that :func:`pack` was given, for ``learner.restore``."""
+    """The inverse of :func:`pack`, for ``learner.restore``."""
     state = arrays_of_now(learner, arrays)
     name, seen, others = _names(learner)
     where = state.pop(seen)
@@ -363,14 +361,14 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     return state
 
 
-# Learning from rows whose predictions start from a base.
+# Learning from rows with bases.
 
 
 def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
     """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
 
-    If phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the learner,
-    which has one score, must use a label for nothing but the loss, unlike a mixture with real labels.
+    If phi depends on p - y alone, the label becomes y - base. Any other loss is wrapped; then the learner must use
+    labels in the loss only, unlike a mixture for regression.
     """
     loss: Any = learner.loss
     if residual(loss):
@@ -382,16 +380,15 @@ def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array
         learner.loss = loss
 
 
-# Results of a run as plain values, and the largest weights.
+# Results of a run for JSON, and the largest weights.
 
 #: Summaries certify against models of up to 1 and 10 times this model's size.
 CERTIFIED_SCALES = (1.0, 10.0)
 
 
 def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
-    """Lower bounds for models up to the size of this one, and up to ten times it, searched for so many seconds.
-
-    There are none without stored examples.
+    """Lower bounds for models of up to 1 and 10 times this model's norm, with a time limit; empty without stored
+    examples.
     """
     if certificate.evidence is None:
         return []
@@ -399,10 +396,9 @@ def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
 
 
 def certified_in_words(model: LinearModel) -> str:
-    """The reason why the average loss of the certificate is not that of the first pass; empty if they are the same.
+    """Explain why the average loss of the certificate differs from the first pass; empty if it does not.
 
-    The certificate counts the first pass, later ones unless the learner is a mixture, and the held-out rows, which are
-    learned last.
+    The certificate covers the first pass, later passes (not for mixtures), and held-out rows, learned last.
     """
     now, weight = model.repeated, model.certified_weight
     each = "every row once"
@@ -426,7 +422,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
 
     Args:
         model: before, during or after training.
-        radii: the norms of the models that are certified against; none for the norm of the model itself.
+        radii: norms to certify against; empty for the norm of the model itself.
         best: from :func:`best_losses`.
     """
     certificate, learner = model.certificate, model.learner
@@ -439,7 +435,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     }
     summary: dict[str, Any] = {
         "examples": model.examples,
-        # A converted file does not say which names were on a coordinate: count those that were learned from.
+        # A converted file has no names, so count the coordinates learned from.
         "features": model.features.report().used or _learned_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
@@ -468,7 +464,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
 
 
 def _learned_from(model: LinearModel) -> int:
-    """The number of features with a theta that is not 0, the constant left out."""
+    """The number of features with nonzero theta, without the constant."""
     theta = np.asarray(model.learner.theta)
     used = np.asarray(theta.reshape(len(theta), -1).any(axis=1))
     if model.settings.constant:
@@ -489,7 +485,7 @@ class Weight(NamedTuple):
 
 
 def largest_weights(model: LinearModel, top: int, units: NDArray[np.float64] | None = None) -> list[Weight]:
-    """The ``top`` weights of largest absolute value times ``units`` of their features, without those that are 0."""
+    """The ``top`` nonzero weights by absolute value times ``units`` of the feature."""
     weights, classes = model.learner.x, model.settings.classes
     sizes = np.abs(weights) if units is None else np.abs(weights) * units.reshape(-1, *[1] * (weights.ndim - 1))
     found = []

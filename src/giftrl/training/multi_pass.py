@@ -10,12 +10,12 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.training.model import LaterPassCounts, LinearModel, pack, under, unpack
 from giftrl.training.predictions import Evaluation
 
-#: The arrays of a batch of held-out rows that are kept.
+#: The stored arrays of held-out batches.
 KEPT_ARRAYS = ("data", "indices", "indptr", "labels", "weights", "lines", "bases")
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """The rows of batches as one, under the name of the first source."""
+    """Concatenate batches, with the name of the first source."""
     if len(batches) == 1:
         return batches[0]
     sizes = np.cumsum([0, *(batch.nonzeros for batch in batches)])
@@ -32,8 +32,8 @@ class MultiPass:
     """Holds out rows, evaluates each pass on them, and keeps the best learner.
 
     Args:
-        model: that learns; its learner is replaced by the best one when the passes are over.
-        interval: one of so many rows is held out; 0 for none.
+        model: the model; at the end its learner is replaced by the best one.
+        interval: hold out one of this many rows; 0 for none.
 
     Attributes:
         rows: number of rows held out.
@@ -43,13 +43,13 @@ class MultiPass:
     def __init__(self, model: LinearModel, interval: int) -> None:
         self.model = model
         self.fraction = 1.0 / interval if interval else 0.0
-        self.rows = self._row = 0  # held out, and read in this pass
+        self.rows = self._row = 0  # held-out rows, and rows read in this pass
         self.passes = EarlyStopping([model.learner], self._validate if interval else None)
         self._held: list[Batch] = []
         self._repeated: list[LaterPassCounts] = []  # after each pass
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:
-        """The rows of a batch that are learned, and those that are held out."""
+        """Split a batch into training and held-out rows."""
         held = held_out(self._row, len(batch), self.fraction) & (batch.weights > 0.0)
         self._row += len(batch)
         held_batch = batch.only(held)
@@ -61,7 +61,7 @@ class MultiPass:
         return batch.only(~held), held_batch
 
     def end(self) -> bool:
-        """End a pass, and return whether another one may help."""
+        """End a pass; returns True if another pass may help."""
         self._row = 0
         self._repeated.append(self.model.repeated)
         if self.rows == 0:
@@ -69,7 +69,7 @@ class MultiPass:
         return self.passes.end()
 
     def finish(self) -> None:
-        """Keep the best learner, and let it learn the rows that were held out."""
+        """Keep the best learner, and train it on the held-out rows."""
         self.model.keep(self.passes.result()[0], self._repeated[self.passes.kept - 1])
         for batch in self._held:
             self.model.learn_late(batch)

@@ -1,4 +1,4 @@
-"""Predictions of the rows of a stream: as lines of text, their loss, and audits of single rows."""
+"""Predictions for a stream: text output, their loss, and audits of single rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,17 +12,17 @@ from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Features, Hashing
 from giftrl.training.model import LinearModel
 
-#: Characters that would break a line or a column apart.
+#: Characters that would break lines or columns.
 ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def shown(answer: float | str) -> str:
-    """A number or a label as it is printed."""
+    """Format a number or a label."""
     return answer.translate(ESCAPED) if isinstance(answer, str) else f"{answer:.9g}"
 
 
 def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
-    """A line for each row of a batch: its answers, and its tag if it has one; nan for a row that was skipped.
+    """A line for each row of a batch: its predictions and its tag, if any; nan for a skipped row.
 
     Args:
         batch: the rows.
@@ -51,11 +51,11 @@ class Evaluation:
 
     def __init__(self, model: LinearModel) -> None:
         self.model = model
-        self.rows = self.strange = 0  # labels that the loss accepts, and others
+        self.rows = self.strange = 0  # numbers of valid and of other labels
         self.weight = self.loss_sum = 0.0
 
     def add(self, batch: Batch, scores: NDArray[np.float64]) -> None:
-        """Add rows and their scores; rows without a label that the loss accepts do not count."""
+        """Add rows and their scores; rows without a valid label are ignored."""
         settings = self.model.settings
         there = ~np.isnan(batch.labels)
         good = there.copy()
@@ -91,8 +91,7 @@ class Audit:
         self.predictor: Predictor = model.freeze()
         known = model.features
         known.freeze()
-        # Rows of hashed names show the names that they have themselves, if these are known: not those of the
-        # training data that had the same coordinates.
+        # For hashed names, show the row's own names if known, not colliding names of the training data.
         self.features: Features = Hashing(known.bits) if isinstance(known, Hashing) else known
         self._named: dict[int, tuple[str, float]] = {}
 
@@ -129,7 +128,7 @@ class Audit:
         return "\n".join(lines) + "\n"
 
     def _name(self, slot: int) -> tuple[str, float]:
-        """The name of a coordinate, and the sign that its values have."""
+        """The name of a coordinate, and the sign of its values."""
         if slot not in self._named:
             for features in (self.features, self.model.features):
                 if (name := features.name(slot)) is not None:

@@ -1,4 +1,4 @@
-"""The settings of a model that is trained on a stream, and the choice of loss and labels from the first rows."""
+"""Settings of stream training, and the choice of the loss and labels from the first rows."""
 
 import math
 import re
@@ -27,11 +27,11 @@ from giftrl.streams.tables.csv_fallback import NUMBER_PATTERN
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)
 TWO_LABELS = "try (0, 1); or use softmax, for more classes"
-#: With more labels, a message does not suggest a list of them all.
+#: With more labels than this, messages do not list all of them.
 MAX_LISTED_LABELS = 20
 
 
-#: The labels of classes: all of them numbers, or all of them names.
+#: Class labels: all numbers, or all names.
 LabelValues = tuple[float, ...] | tuple[str, ...]
 
 
@@ -52,7 +52,7 @@ def names_of(values: LabelValues | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Settings(Recipe):
-    """A recipe whose parts are given by name, and how rows and labels are prepared for it.
+    """A recipe with parts given by name, and the preparation of rows and labels.
 
     Args:
         loss, update, lookahead, regularizer, schedule, beta, preset, parameters, dtype, witness_nonzeros: as for
@@ -60,10 +60,10 @@ class Settings(Recipe):
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.
-        interactions: two or more namespaces or columns each, whose products are features too.
-        ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
-        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None if the data has
-            -1 and +1, or real labels. With a loss of a score for each class, the labels of all classes.
+        interactions: groups of namespaces or columns to multiply.
+        ngrams: namespaces of VW text with their maximum n.
+        label_values: the two labels in the data for -1 and +1, numbers or names; None if the data has -1 and +1 or
+        regression targets. With a multiclass loss, all class labels.
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
     Quantile(tau=0.9)
@@ -106,26 +106,26 @@ class Settings(Recipe):
 
     @cached_property
     def labels(self) -> Labels | None:
-        """The labels of batches in the order of their classes; None if they are labels of the loss."""
+        """The class labels in order; None if the data has the loss's own labels."""
         if self.label_values is None:
             return None
         return Labels(np.arange(len(self.label_values)) if self.label_names else np.array(self.label_values))
 
     @cached_property
     def label_names(self) -> LabelNames | None:
-        """The parser of labels that are names; None if labels are numbers."""
+        """The names of labels; None if labels are numbers."""
         named = self.label_values is not None and isinstance(self.label_values[0], str)
         return LabelNames(self.class_names) if named else None
 
     @cached_property
     def class_values(self) -> LabelValues | None:
-        """The labels of the classes, which are -1 and +1 where none are given; None if labels are real numbers."""
+        """The class labels (-1 and +1 by default); None in regression."""
         signs = not self.many and takes_signs(self.parts.loss, only=True)
         return SIGNS if self.label_values is None and signs else self.label_values
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The labels of the classes as text; none if labels are real numbers."""
+        """The class labels as text; empty in regression."""
         return names_of(self.class_values)
 
     def make_loss(self) -> Any:
@@ -133,7 +133,7 @@ class Settings(Recipe):
         return self.parts.loss
 
     def make_learner(self, dimension: int, constant: int | None = None) -> Learner:
-        """A learner before its first round; ``constant`` is the coordinate of the constant feature, or None.
+        """An untrained learner; ``constant`` is the coordinate of the constant feature, or None.
 
         >>> Settings(loss="hinge").make_learner(5)
         MixtureLearner(5, Hinge(), preset='default', dtype='float32')
@@ -142,7 +142,7 @@ class Settings(Recipe):
         return learner
 
     def accepts(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """True for each label of the data that can be used."""
+        """A mask of valid labels."""
         if self.labels is not None:
             return self.labels.codes(given) >= 0
         distinct, where = np.unique(given, return_inverse=True)
@@ -150,7 +150,7 @@ class Settings(Recipe):
 
     @cached_property
     def expected(self) -> str:
-        """The accepted labels in words.
+        """A description of the valid labels.
 
         >>> Settings(label_values=("no", "yes")).expected
         'no or yes'
@@ -160,9 +160,9 @@ class Settings(Recipe):
         return f"a label of the {self.loss} loss: {labels(self.parts.loss)}"
 
     def hints(self, label: str, can_add: bool = True) -> list[Hint]:
-        """Arguments that deal with a row whose label is not accepted, or is missing (empty).
+        """Arguments that help with an invalid or missing (empty) label.
 
-        ``can_add`` is true while labels can be chosen, before the first row is learned.
+        ``can_add`` is True while labels can still be chosen, before the first row is learned.
 
         >>> [str(hint.given) for hint in Settings(label_values=("no", "yes")).hints("maybe")]
         ["label_values=['no', 'yes', 'maybe']", "on_error='skip'"]
@@ -171,7 +171,7 @@ class Settings(Recipe):
             return [SKIP_HINT]
         if self.label_values is not None:
             more = Hint(Given("label_values", [*self.class_names, label]), "adds it")
-            # A loss of two classes that is not the automatic one was asked for, and takes no third label.
+            # The user chose a binary loss, which takes no third label.
             can_add = can_add and len(self.class_names) <= MAX_LISTED_LABELS
             can_add = can_add and (self.many or self.loss == "logistic")
         else:
@@ -180,9 +180,8 @@ class Settings(Recipe):
         return [*([more] if can_add else []), SKIP_HINT._replace(effect="leaves it out")]
 
     def reader_options(self, learn: bool = False, can_add: bool = False) -> dict[str, Any]:
-        """The arguments of :class:`giftrl.streams.Reader` that these settings decide.
-
-        With ``learn``, rows whose labels the loss does not accept are refused, with the :meth:`hints`.
+        """Arguments of :class:`giftrl.streams.Reader` from these settings. With ``learn``, rows with invalid labels are
+        rejected with :meth:`hints`.
         """
         options: dict[str, Any] = {
             "interactions": self.interactions, "ngrams": self.ngrams, "normalize": self.normalize,
@@ -195,7 +194,7 @@ class Settings(Recipe):
 
     @property
     def no_base(self) -> str | None:
-        """The reason why predictions cannot start from a base; None if they can.
+        """The reason why bases are not supported; None if they are.
 
         >>> Settings(loss="hinge").no_base
         'hinge has none with beta auto; give a number for beta'
@@ -204,32 +203,32 @@ class Settings(Recipe):
             return "models of several classes have none"
         loss = self.parts.loss
         unbounded = not accepts(loss, 0.5) and reach(loss) == math.inf
-        # A mixture keeps predictions in a range, or on the scale of real labels, which is the same for all rows.
+        # A mixture clips and scales predictions in the same way for all rows, which excludes bases.
         able = not self.auto or residual(loss) or unbounded
         return None if able else f"{self.loss} has none with beta auto; give a number for beta"
 
     def mapped(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The labels of the data as labels of the loss."""
+        """Convert labels of the data to labels of the loss."""
         if self.labels is None:
             return given
         codes = self.labels.codes(given)
         return codes.astype(np.float64) if self.many else as_signs(codes == 1)
 
     def state(self) -> dict[str, Any]:
-        """The settings as JSON takes them; with a number for beta, as versions before "auto" wrote and read them."""
+        """The settings for JSON; with a number for beta, in the format of versions before "auto"."""
         state = asdict(self) | {
             "parameters": dict(self.parameters),
             "interactions": list(map(list, self.interactions)),
             "ngrams": list(map(list, self.ngrams)),
             "label_values": None if self.label_values is None else list(self.label_values),
         }
-        # Settings that version 1 lacks are written only if they are used, so that it can read the file.
+        # Settings unknown to version 1 are written only if used, so that it can read other files.
         written = {"preset": self.auto, "witness_nonzeros": self.witness_nonzeros is not None, "ngrams": self.ngrams}
         return {name: value for name, value in state.items() if written.get(name, True)}
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> "Settings":
-        """The settings that a state was taken from."""
+        """Restore settings from a state."""
         strange = sorted(set(state) - {field.name for field in fields(cls)})
         if strange:
             remedy = "use the version of giftrl that wrote the model"
@@ -242,7 +241,7 @@ class Settings(Recipe):
         return cls(**given)
 
     def differences(self, before: "Settings") -> list[str | Given]:
-        """The settings that differ from those before.
+        """The settings that differ from earlier ones.
 
         >>> [str(each) for each in Settings(loss="hinge").differences(Settings(loss="logistic"))]
         ["loss='logistic', now 'hinge'"]
@@ -253,9 +252,9 @@ class Settings(Recipe):
 
 # The choice of the loss and of the labels of classes, from the labels of the first rows.
 
-#: The most labels that are whole numbers and yet classes, and the number of rows that each must have on average.
+#: For whole numbers to be classes: the maximum number of labels, and the minimum average of rows per label.
 MAX_NUMBER_CLASSES, ROWS_EACH = 20, 5
-#: The most names of classes. More are probably text of another kind.
+#: The maximum number of class names. More texts are probably not labels.
 MAX_NAMED_CLASSES = 100
 NUMBER = re.compile(NUMBER_PATTERN)
 
@@ -263,7 +262,7 @@ NUMBER = re.compile(NUMBER_PATTERN)
 class Target(NamedTuple):
     """A loss, the labels of its classes, and the reason for both in one line; None if there is nothing to say.
 
-    There are no labels if they are those of the loss: real numbers, or -1 and +1.
+    There are no labels for regression, or if the data has -1 and +1.
     """
 
     loss: str
@@ -275,10 +274,10 @@ def look(
     sources: Any, loss: str, label_values: LabelValues | None, *, format: str | None,  # noqa: A002
     columns: Columns, schema: Schema | None = None, on_error: str = "stop", **_: Any,
 ) -> tuple[Target, dict[str, Stream]]:  # fmt: skip
-    """Choose a target by the loss and the labels of all classes, and by the first rows if these are not given.
+    """Choose the target from the given loss and labels, or else from the first rows.
 
-    The keyword arguments are those of :class:`giftrl.streams.Reader`. Also returns the streams of sources that cannot
-    be opened again, for the reader.
+    The keyword arguments are those of :class:`giftrl.streams.Reader`. Also returns open streams of sources that can be
+    read once, for the reader.
     """
     if label_values is not None:
         return target_of(label_values, loss), {}
@@ -287,7 +286,7 @@ def look(
     first = first_labels(sources, format=format, columns=columns, schema=schema)
     try:
         return choose_target(first.labels, loss), first.opened
-    except InvalidInput:  # which may be due to rows that cannot be read
+    except InvalidInput:  # bad rows may be the reason
         if first.rejected is not None and (on_error == "stop" or not first.rows):
             raise BadRow(first.rejected.source, str(first.rejected), first.rejected, first.rejected.hints) from None
         if not first.rows:
@@ -309,14 +308,14 @@ def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
 
 
 def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
-    """The names of the settings that the first rows choose."""
+    """The names of the settings to be chosen from the first rows."""
     if label_values is not None:
         return ("loss",) if loss == AUTO else ()
     return ("loss", "label_values") if loss == AUTO else ("label_values",) if needs_labels(loss) else ()
 
 
 def placeholder_target(loss: str, label_values: LabelValues | None) -> Target:
-    """A target that agrees with what is given, for a run whose checkpoint has the right one."""
+    """A placeholder consistent with the given settings, for a run that restores the target from a checkpoint."""
     if label_values is not None:
         return target_of(label_values, loss)
     return Target("logistic" if loss == AUTO else loss, SIGNS if loss in MULTICLASS else None)
@@ -330,12 +329,12 @@ def needs_labels(loss: str) -> bool:
 def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
     """Choose the loss and the labels of classes.
 
-    Labels are numbers if nine out of ten are; the others are then mistakes, which reading will name. Two different
-    labels are two classes. Text, and up to 20 different whole numbers with five rows each or more, are several classes.
-    Other numbers are real labels.
+    Labels are numeric if nine out of ten are; reading reports the others as errors. Two distinct labels mean binary
+    classification. Text, or up to 20 distinct whole numbers with at least five rows each, mean multiclass. Other
+    numbers mean regression.
 
     Args:
-        labels: of the first rows, as they are written.
+        labels: the labels of the first rows, as text.
         loss: a name, or "auto" to choose it.
 
     >>> choose_target(["no", "yes", "no"])[:2]
@@ -354,7 +353,7 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
     if not needs_labels(loss):
         return Target(loss, None)
     if values and (set(values) <= set(SIGNS) or set(SIGNS) <= set(values)):
-        return Target(loss, None)  # others are mistakes, which reading will name
+        return Target(loss, None)  # reading reports others as errors
     _require_several(values, len(labels), loss)
     if len(values) > 2:
         rule = f"takes two labels, and the first rows have {len(values)}: {listed(names_of(values))}"
@@ -366,9 +365,8 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
 
 
 def distinct(labels: Sequence[str]) -> LabelValues:
-    """The different labels, sorted: numbers if nine out of ten are, and else all as names.
-
-    A few whole numbers beyond 2^53 are names, too, as float64 would have several of them as one.
+    """The distinct labels, sorted: numbers if nine out of ten are numeric, else names. Whole numbers beyond 2^53 are
+    names too, since float64 cannot tell them apart.
 
     >>> distinct(["2", "10", "2"]), distinct(["9007199254740993", "9007199254740992"])
     ((2.0, 10.0), ('9007199254740992', '9007199254740993'))
@@ -381,19 +379,19 @@ def distinct(labels: Sequence[str]) -> LabelValues:
 
 
 def names_where_text(labels: Sequence[str]) -> LabelNames | None:
-    """The names of labels if these are text, and few enough for classes."""
+    """Label names, if labels are text and few enough for classes."""
     values = distinct(labels)
     named = bool(values) and isinstance(values[0], str) and not _too_many(values, len(labels))
     return LabelNames(names_of(values)) if named else None
 
 
 def _too_many(values: LabelValues, rows: int) -> bool:
-    """True if texts are probably not labels of classes."""
+    """True if the texts are probably not class labels."""
     return len(values) > MAX_NAMED_CLASSES or len(values) > max(10, rows // 2)
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
-    """The target if the labels of all classes are given."""
+    """The target for given class labels."""
     return Target(loss, label_values) if loss != AUTO else _classes_target(label_values, "--labels")
 
 

@@ -42,28 +42,28 @@ class Checkpoint(NamedTuple):
 
 
 def require_no_checkpoint(path: Path) -> None:
-    """Raise an error if there is a checkpoint: a new run would mix its files with those of the unfinished run."""
-    remedy = "go on with --resume, or delete the checkpoint to start anew"
-    require(not path.exists(), "checkpoint", str(path), "is that of a run that may not have come to its end", remedy)
+    """Raise an error if a checkpoint exists: a new run would overwrite files of the unfinished run."""
+    remedy = "use --resume to continue, or delete the checkpoint to start anew"
+    require(not path.exists(), "checkpoint", str(path), "belongs to a run that may be unfinished", remedy)
 
 
 def require_place(path: Path, resume: bool) -> None:
-    """Raise an error if there is no checkpoint to resume, or one that a new run would overwrite."""
+    """Raise an error if there is no checkpoint to resume, or if a new run would overwrite one."""
     if not resume:
         require_no_checkpoint(path)
         return
-    remedy = "leave out --resume to start anew; --from MODEL goes on from a finished model"
-    require(path.exists(), "checkpoint", str(path), "there is none to go on from", remedy)
+    remedy = "leave out --resume to start anew; --from MODEL continues from a finished model"
+    require(path.exists(), "checkpoint", str(path), "there is no checkpoint to resume from", remedy)
 
 
 def columns_state(columns: Columns) -> dict[str, Any]:
-    """The columns of tables as JSON holds them."""
+    """Column options as values for JSON."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in columns._asdict().items()}
 
 
 def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str | Given]:
-    """The differences from the values of a checkpoint under a name; those of columns one by one."""
-    if name == "passes" and "done" in before:  # of which checkpoints of a cluster have only the latter
+    """Differences from the values in a checkpoint; columns are compared one by one."""
+    if name == "passes" and "done" in before:  # checkpoints of a cluster have only the latter
         return ["a run with --cluster, now without"]
     if name not in before or before[name] == value:
         return []
@@ -75,14 +75,14 @@ def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str | 
 
 
 def without_cluster(before: Mapping[str, Any]) -> list[str | Given]:
-    """The difference of a run with a cluster from the checkpoint of one without; nothing if it had one."""
+    """Compare a run with a cluster to a checkpoint of a run without one; empty if both have one."""
     return ["a run without --cluster, now with it"] if "passes" in before else []
 
 
 def _other_shards(before: Any, now: Any) -> list[str | Given]:
-    """The differences of sources with their sizes, which checkpoints of a cluster know."""
+    """Differences of sources and their sizes, which checkpoints of a cluster contain."""
     if not all(isinstance(source, list) for source in (*before, *now)):
-        return []  # only one run had a cluster, which another difference says
+        return []  # only one run had a cluster; reported elsewhere
     names = [[name for name, _ in sources] for sources in (before, now)]
     if names[0] != names[1]:
         return [Given("sources", *names)]
@@ -99,7 +99,7 @@ def require_same_run(path: Path, different: Sequence[str | Given], what: str = "
 
 @contextlib.contextmanager
 def unsound_checkpoint(path: Path) -> Iterator[None]:
-    """Turn an error in restoring parts of a checkpoint into one that names it."""
+    """Turn errors in restoring a checkpoint into an error that names the file."""
     try:
         yield
     except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
@@ -107,7 +107,7 @@ def unsound_checkpoint(path: Path) -> Iterator[None]:
 
 
 def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str, Any]) -> None:
-    """Cut files that are written row by row to their content at the checkpoint; the rest is written once more."""
+    """Truncate outputs that are written row by row to the state of the checkpoint."""
     places = []
     for name, path in growing.items():
         written = more.get(name)
@@ -120,11 +120,11 @@ def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str,
 
 
 class InputDigests:
-    """Digests of the bytes that were read of each source, by which a resumed run knows its data.
+    """Digests of the bytes read of each source, so that a resumed run can check its data.
 
-    Each file is read a second time for them, piece by piece as checkpoints are written. SHA-256 takes 0.7 s of CPU
-    time for a gigabyte (AMD EPYC, ``hashlib`` on 256 MiB). Of a plain text file the bytes before the position count;
-    any other file counts whole. The format is detected if it is None.
+    Each file is read a second time for this, incrementally at each checkpoint. SHA-256 takes 0.7 s of CPU
+    time for a gigabyte (AMD EPYC, ``hashlib`` on 256 MiB). For plain text the bytes before the position are hashed; any
+    other file is hashed as a whole. The format is detected if it is None.
     """
 
     def __init__(self, sources: Sequence[Source], format: str | None) -> None:  # noqa: A002
@@ -171,14 +171,14 @@ class Trainer:
     Args:
         model: a new one, or one that has learned from other data.
         sources: files, globs, directories, or "-" for standard input.
-        found: the files behind the sources, if they have been listed.
-        passes: the most passes over the data.
+        found: the files of the sources, if already listed.
+        passes: the maximum number of passes over the data.
         holdout: with more than one pass, one of this many rows is held out for early stopping, and fewer later on
             (:func:`giftrl.config.early_stopping.held_out`). Training stops when the loss on them rises; the model of
-            the best pass is kept, and learns them too. 0 disables early stopping.
-        workers: number of threads that learn in the first pass. The model depends on it, and is the same in every run.
+            the best pass is kept, and also trained on the held-out rows. 0 disables early stopping.
+        workers: the number of threads of the first pass. The model depends on it, but not on timing.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
-        predictions: a file for the predictions of the first pass, each made before the label was used, or None.
+        predictions: a file for the progressive predictions of the first pass, or None.
         checkpoint: None for none.
         opened: as for :class:`giftrl.streams.Reader`.
 
@@ -218,20 +218,20 @@ class Trainer:
         self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
-        self.sorted_labels = SortedLabels()  # of the rows that this run has read in the first pass
-        self.examples_before = model.examples  # learned from other data
-        self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
+        self.sorted_labels = SortedLabels()  # digests of the rows read in the first pass
+        self.examples_before = model.examples  # examples learned from earlier data
+        self.record: Any = None  # saved in checkpoints; has state() and restore(state, examples)
         self.passes_done = 0
         self._found = None if found is None else tuple(found)
         self._position = Position()
-        self._written = model.examples  # at the last checkpoint
+        self._written = model.examples  # examples at the last checkpoint
         self._resumed = self._finished = False
 
     def resume(self, chosen: Sequence[str] = ()) -> None:
         """Resume from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
-            chosen: names of settings that the first rows choose, and that are taken from the checkpoint.
+            chosen: settings to take from the checkpoint, since the first rows chose them.
         """
         require(self.checkpoint is not None, "resume", True, "needs a checkpoint", "give checkpoint")
         assert self.checkpoint is not None
@@ -244,8 +244,8 @@ class Trainer:
         for name, value in self._reading().items():
             different += differences(name, value, more)
         before = more.get("examples_before", self.examples_before)
-        if not self._finished and before != self.examples_before:  # the model of a finished run may have been saved
-            different.append(f"the model to go on from has {self.examples_before:,} examples, not {before:,}")
+        if not self._finished and before != self.examples_before:  # a finished run may have saved its model here
+            different.append(f"the model to continue from has {self.examples_before:,} examples, not {before:,}")
         require_same_run(path, different)
         try:
             self.passes_done = int(more["pass"])
@@ -268,17 +268,17 @@ class Trainer:
 
     @property
     def learned(self) -> int:
-        """The number of examples learned, those of later passes included."""
+        """The number of examples learned, later passes included."""
         return self.model.examples + self.model.repeated.examples
 
     @property
     def held_out_losses(self) -> list[float]:
-        """The loss on the rows held out after each pass; nothing for one pass."""
+        """The held-out loss after each pass; empty for a single pass."""
         return [] if self.multi_pass is None else self.multi_pass.passes.losses
 
     @cached_property
     def found(self) -> tuple[Source, ...]:
-        """The files behind the sources, listed once: a later pass must not read what this run writes among them."""
+        """The files of the sources, listed once, so that later passes do not read this run's outputs."""
         return find_sources(self.sources) if self._found is None else self._found
 
     def run(self, watch: Watch | None = None, passed: Callable[["Trainer"], None] | None = None) -> LinearModel:
@@ -300,7 +300,7 @@ class Trainer:
         if self.multi_pass is not None:
             self.multi_pass.finish()
         self._finished = True
-        self.write_checkpoint()  # a resumed run then only saves the model, which may be the one that it began with
+        self.write_checkpoint()  # a resumed run with all passes done only saves the model
         return self.model
 
     def _run_pass(self, watch: Watch | None) -> None:
@@ -308,7 +308,7 @@ class Trainer:
         self.reader = Reader(
             self.found, model.features, format=self.format, columns=self.columns, schema=model.schema,
             on_error=self.on_error, checkpoint=checkpoint, start=self._position, opened=self.opened,
-            # The side file is from the first pass: later ones reject the same rows.
+            # Rejected rows are written in the first pass only, since later passes reject the same rows.
             rejects=self.rejects if self.passes_done == 0 else None,
             **settings.reader_options(learn=True, can_add=not model.examples),
         )  # fmt: skip
@@ -334,7 +334,7 @@ class Trainer:
         self._position = Position()
 
     def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
-        """Learn from a batch, and return the predictions made before; in the first pass, those of all its rows."""
+        """Learn from a batch and return progressive predictions; in the first pass for all rows."""
         held = None
         if self.multi_pass is not None:
             batch, held = self.multi_pass.split(batch)
@@ -347,14 +347,14 @@ class Trainer:
             parts.append(predictions)
             first, begun = last, time.perf_counter()
         if held is not None and len(held) and self.predictions is not None and self.passes_done == 0:
-            # Before their labels are used, as all predictions are.
+            # Held-out rows are predicted too.
             parts.append(clip_as_in_training([self.model.learner], self.model.few_scores(held, clip=True)))
             order = np.argsort(np.concatenate([batch.lines, held.lines]), kind="stable")
             return np.asarray(np.concatenate(parts)[order])
         return np.concatenate(parts) if parts else np.empty((0, self.model.settings.classes))
 
     def write_checkpoint(self) -> None:
-        """Write down where the run is."""
+        """Write the checkpoint."""
         if self.checkpoint is None:
             return
         more: dict[str, Any] = {
@@ -377,7 +377,7 @@ class Trainer:
         self._written = self.learned
 
     def _reading(self) -> dict[str, Any]:
-        """The settings that decide which rows are read, as JSON holds them; they must be the same in a resumed run."""
+        """The reading settings for JSON, which must be the same in a resumed run."""
         folder = "." if self.checkpoint is None else self.checkpoint.path.parent
         return {
             "sources": [str(source) for source in self.sources],
@@ -387,23 +387,23 @@ class Trainer:
             "format": self.format,
             "columns": columns_state(self.columns or Columns()),
             "on_error": self.on_error,
-            # As seen from the checkpoint: a folder can be moved as a whole.
+            # Relative to the checkpoint, so that the folder can be moved.
             "outputs": {name: os.path.relpath(path, folder) for name, path in self._growing.items()},
         }
 
     def _furthest(self) -> Position:
-        """The furthest position that was read, in this pass or one before."""
+        """The furthest position read in any pass."""
         return self._position if self.passes_done == 0 else Position(len(self.found))
 
     @property
     def _growing(self) -> dict[str, Named]:
-        """The files that are written row by row, by their arguments."""
+        """Outputs that are written row by row, by argument."""
         named = ("rejects", self.rejects), ("predictions", self.predictions)
         return {name: path for name, path in named if path is not None}
 
     @cached_property
     def _digests(self) -> dict[str, FileDigest]:
-        """The digests of the files that are written row by row, while they are unfinished."""
+        """Digests of unfinished outputs that are written row by row."""
         assert self.checkpoint is not None
         place = self.checkpoint.path
         return {name: FileDigest(unfinished(path, place)) for name, path in self._growing.items()}
@@ -413,12 +413,12 @@ class Trainer:
         return InputDigests(self.found, self.format)
 
 
-#: A warning is due if, in random order, the first labels were less likely than this.
+#: Warn if the sequence of first labels is less likely than this in random order.
 UNLIKELY_ORDER = 1e-6
 
 
 class SortedLabels:
-    """Detects rows that are sorted by label, from which an online learner learns little.
+    """Detects rows sorted by label, from which an online learner learns little.
 
     >>> labels = SortedLabels()
     >>> labels.add(np.repeat([1.0, -1.0], 50))
@@ -428,10 +428,10 @@ class SortedLabels:
 
     def __init__(self) -> None:
         self._first, self._name = math.nan, ""  # the first label
-        self._leading = self._alike = self._rows = 0  # rows with that label, at the beginning and in all, of these rows
+        self._leading = self._alike = self._rows = 0  # rows with that label at the beginning, in total, and all rows
 
     def add(self, labels: NDArray[np.float64], names: LabelNames | None = None) -> None:
-        """Add the labels of the next rows, and the names of all labels if they have some."""
+        """Add the labels of the next rows, and label names if any."""
         if self._rows == 0 and len(labels):
             self._first = float(labels[0])
             self._name = f"{self._first:.12g}" if names is None else repr(names.names[int(self._first)])
@@ -443,7 +443,7 @@ class SortedLabels:
 
     @property
     def note(self) -> str | None:
-        """A warning for the user; None if the first labels are no surprise in random order."""
+        """A warning; None if the first labels are plausible for random order."""
         if self._alike == self._rows or self._leading * math.log(self._alike / self._rows) > math.log(UNLIKELY_ORDER):
             return None
         return (
