@@ -10,7 +10,7 @@ from giftrl.certificates.passes import DataSample, by_passes
 from giftrl.certificates.row_record import Examples
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
-from giftrl.ops.loss_scale import kinked
+from giftrl.ops.loss import kinked
 from giftrl.streams.names.features import Dictionary
 from giftrl.training import Settings
 from giftrl.training.certification import LabelledRows

@@ -25,7 +25,7 @@ from giftrl.certificates.problem import BallProblem, ScaledRows, loss_sum, slope
 from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import CLOSED_GAP_OF_ZERO, newton_step, solve
 from giftrl.errors import require
-from giftrl.ops.loss_scale import kinked
+from giftrl.ops.loss import kinked
 
 #: Up to this many coordinates a pass adds up the matrix of second derivatives.
 MAX_HESSIAN_COORDINATES = 2000

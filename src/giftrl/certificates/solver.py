@@ -17,7 +17,7 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
-from giftrl.ops.loss_scale import kinked
+from giftrl.ops.loss import kinked
 
 #: Up to this many coordinates Newton's method uses the matrix of second derivatives, beyond it products only; and the
 #: most numbers in the K x K blocks of all rows.

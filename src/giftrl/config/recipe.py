@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.certificates.reservoir import DEFAULT_BUDGET, as_budget
+from giftrl.compiled.registry import Names
 from giftrl.errors import Given, Incompatible, InvalidInput, Message, UnknownName, between, require
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.lookup import Names
 from giftrl.ops.loss import accepts
 from giftrl.ops.vector_loss import multiclass
 

@@ -5,6 +5,7 @@
 Ball(radius=2.0)
 """
 
+from giftrl.compiled.registry import Names
 from giftrl.domains.ball import Ball
 from giftrl.domains.box import Box
 from giftrl.domains.contract import Domain
@@ -12,7 +13,6 @@ from giftrl.domains.l1_ball import L1Ball
 from giftrl.domains.non_negative import NonNegative
 from giftrl.domains.simplex import Simplex
 from giftrl.domains.whole_space import WholeSpace
-from giftrl.ops.lookup import Names
 
 #: Every domain by the name that users write.
 BY_NAME = Names(

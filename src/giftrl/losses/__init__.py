@@ -11,6 +11,7 @@ Quantile(tau=0.5)
 
 from typing import Any
 
+from giftrl.compiled.registry import Names
 from giftrl.errors import Incompatible
 from giftrl.losses.absolute import Absolute
 from giftrl.losses.epsilon_insensitive import EpsilonInsensitive
@@ -24,7 +25,6 @@ from giftrl.losses.softmax import Softmax
 from giftrl.losses.squared import Squared
 from giftrl.losses.squared_hinge import SquaredHinge
 from giftrl.losses.vector import LinearModelLoss, VectorLoss
-from giftrl.ops.lookup import Names
 from giftrl.ops.loss import ScalarLoss
 from giftrl.ops.vector_loss import multiclass
 

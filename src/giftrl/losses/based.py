@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.ops.loss import conjugate, curvature, flow, infimum, prox, slope, smoothness, value
-from giftrl.ops.loss_scale import kinked, spread
+from giftrl.ops.loss import conjugate, curvature, flow, infimum, kinked, prox, slope, smoothness, spread, value
 
 
 class Based(NamedTuple):

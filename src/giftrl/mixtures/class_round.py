@@ -37,7 +37,7 @@ from giftrl.mixtures.full_matrix import (
 )
 from giftrl.mixtures.label_units import CLASS_UNITS
 from giftrl.mixtures.round import MixtureParts, move_thetas, read_row
-from giftrl.ops.loss_scale import kinked, reach
+from giftrl.ops.loss import kinked, reach
 from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 

@@ -18,8 +18,20 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.clip_limits import LARGEST_LABEL, SMALLEST_SPREAD
-from giftrl.ops.loss import approach_all, bend_at, curvature, prox, slope, value
-from giftrl.ops.loss_scale import highest, kinked, lowest, offset, reach, spread
+from giftrl.ops.loss import (
+    approach_all,
+    bend_at,
+    curvature,
+    highest,
+    kinked,
+    lowest,
+    offset,
+    prox,
+    reach,
+    slope,
+    spread,
+    value,
+)
 from giftrl.ops.scalar import clamp
 
 #: The entries of ``units``: total weight and mean of labels, Y, S, the range, o, the first o; and of the combined

@@ -48,8 +48,7 @@ from giftrl.mixtures.feature_state import (
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
 from giftrl.mixtures.round import Buffers, MixtureBatch, MixtureParts, State, buffers, learn_mixture
 from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
-from giftrl.ops.loss import accepts
-from giftrl.ops.loss_scale import bold, reach
+from giftrl.ops.loss import accepts, bold, reach
 
 #: Predictions outside the range of labels must be worse by this part for clipping to pay.
 CLIPPING_GAIN = 0.1

@@ -16,7 +16,6 @@ type of their first argument, and so compiles the very same functions.
 :mod:`giftrl.ops.vector_loss`  losses of K scores
 :mod:`giftrl.ops.line`         the one-dimensional problem to which every update reduces
 :mod:`giftrl.ops.scalar`       exponentials and logarithms that neither overflow nor raise
-:mod:`giftrl.ops.lookup`       members by the names that users write
 ============================== ==============================================================
 """
 

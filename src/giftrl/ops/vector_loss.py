@@ -26,14 +26,9 @@ import numpy as np
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
 from giftrl.ops.loss import infimum as infimum
+from giftrl.ops.loss import multiclass as multiclass
 from giftrl.ops.loss import smoothness as smoothness
 from giftrl.ops.loss import value as value
-
-
-@operation
-def multiclass(loss: Any) -> bool:
-    """True for a loss of K scores, False for a loss of one prediction."""
-    return False
 
 
 @operation

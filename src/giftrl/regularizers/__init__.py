@@ -8,7 +8,7 @@ The contract is in :mod:`giftrl.regularizers.contract`; what one psi_t can look 
 PNorm(p=1.2)
 """
 
-from giftrl.ops.lookup import Names
+from giftrl.compiled.registry import Names
 from giftrl.regularizers.adagrad import AdaGrad
 from giftrl.regularizers.centred import Centred
 from giftrl.regularizers.contract import Evidence

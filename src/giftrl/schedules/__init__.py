@@ -5,7 +5,7 @@
 TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
 """
 
-from giftrl.ops.lookup import Names
+from giftrl.compiled.registry import Names
 from giftrl.schedules.ada_implicit import AdaImplicit
 from giftrl.schedules.adagrad_norm import AdaGradNorm
 from giftrl.schedules.constant import Constant

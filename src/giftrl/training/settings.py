@@ -16,8 +16,7 @@ from giftrl.config.recipe import KINDS, Learner, as_signs, takes_signs
 from giftrl.config.upgrade import settings_of_now
 from giftrl.errors import SKIP_HINT, BadRow, BadSource, Given, Hint, InvalidInput, TooFewLabels, UnknownName, require
 from giftrl.losses import EVERY, MULTICLASS
-from giftrl.ops.loss import accepts, labels, residual
-from giftrl.ops.loss_scale import reach
+from giftrl.ops.loss import accepts, labels, reach, residual
 from giftrl.streams.batch import MAX_EXACT_INTEGER, LabelNames, is_exact, listed
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import first_labels

@@ -5,7 +5,7 @@
 TwoStep(lookahead=None, safeguard=True)
 """
 
-from giftrl.ops.lookup import Names
+from giftrl.compiled.registry import Names
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.importance_aware import ImportanceAware
 from giftrl.updates.linear import Linear

@@ -26,7 +26,7 @@ from giftrl.mixtures.experts import CLIPPED, LINEAR, MOST_WEIGHT, WEALTH, WEIGHT
 from giftrl.mixtures.feature_state import PLACE, ROWS, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, MAX_CURVATURE_GAIN, Matrix, nothing_late
 from giftrl.mixtures.mixture import Mixture
-from giftrl.ops.loss_scale import offset
+from giftrl.ops.loss import offset
 from giftrl.workers.merge_experts import (
     MergedFeatures,
     PartialMerge,
