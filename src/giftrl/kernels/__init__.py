@@ -1,9 +1,9 @@
-"""Linear models with a fixed beta, in compiled loops over batches with the formulas of :class:`giftrl.Learner`.
+"""Linear models with a fixed beta: compiled loops over batches with the formulas of :class:`giftrl.Learner`.
 
 - A *learner* holds the coordinates of its models, a row for each feature, and a few numbers for each model:
   :class:`LinearLearner` one model, :class:`LinearLearners` many in one pass, :class:`MulticlassLearner` K scores.
-- A *loop* predicts, accounts and learns, row by row. Its number of models side by side, the *lanes*, is a constant of
-  the compiled loop (``lane_loops``): one for one strength for all coordinates, one for a strength of each.
+- A *loop* predicts, updates sums and learns, row by row. The number of models in parallel, the *lanes*, is a
+compile-time constant (``lane_loops``): a loop for a common strength, and one for a strength per coordinate.
   ``loop_row_copy`` takes one model with any diagonal regularizer, L1 terms included.
 - A *round* is the work on one row; ``scalar_round`` has its part that does not depend on features.
 

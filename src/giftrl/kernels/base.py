@@ -1,4 +1,4 @@
-"""The base of all learners of rows: their interface, single rows, checked arguments, and arrays without zero rows.
+"""The base of all learners: interface, single rows, validation of arguments, and sparse storage of rows.
 
 The mixtures of :mod:`giftrl.mixtures` and the learners with a fixed beta of this package share it.
 """
@@ -45,19 +45,18 @@ def weight(weights: Any, i: int) -> float:
 
 
 class OneRow:
-    """Memory for one row with its label, weight and score, which a learner reads anew in every call.
-
-    ``rows`` is the memory of the features, and ``desk`` further memory for the loop that predicts.
+    """A reusable buffer for one row with its label, weight and score. ``rows`` has the features, and ``desk`` further
+    buffers for prediction.
     """
 
     def __init__(self, rows: Rows, desk: Any = ()) -> None:
         self.values, self.width = rows.data, len(rows.data)
         self.label, self.weight, self.score = np.zeros(1), np.ones(1), np.zeros((1, 1))
-        self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
+        self.linear = np.zeros(1)  # a mixture's prediction before clipping
         self.rows, self.scores, self.prediction = map(PackedArgument, (rows, self.score, self.score[0]))
         self.desk = PackedArgument(desk)
         self.batch = PackedArgument(LabeledRows(rows, self.label.reshape(1, 1), self.weight, self.score))
-        # The calls that learn, predict and store this row, and what each was made for.
+        # Bound calls that learn, predict and store this row, with the object each belongs to.
         self.learn: Any = None
         self.predict: Any = None
         self.keep: Any = None
@@ -71,7 +70,7 @@ class OneRow:
 
 
 def sparse_row(capacity: int) -> CSR:
-    """Memory for a sparse row with at most ``capacity`` entries."""
+    """Allocate a sparse row of at most ``capacity`` entries."""
     return CSR(np.zeros(capacity), np.zeros(capacity, np.int32), np.zeros(2, np.int64), capacity)
 
 
@@ -85,10 +84,10 @@ class RowLearner:
     theta: Any
     x: Any
     loss_sums: Any
-    own_state: Callable[[], dict[str, NDArray[Any]]]  # without the stored examples
+    own_state: Callable[[], dict[str, NDArray[Any]]]  # state without stored examples
     classes: int | None = None  # K; None for one score
-    witnesses: RowReservoir | None = None  # the stored examples, for the certificate
-    merges: int = 0  # how often states of several learners have become one
+    witnesses: RowReservoir | None = None  # stored examples for the certificate
+    merges: int = 0  # the number of merges of several learners
 
     @property
     def _scores(self) -> tuple[int, ...]:
@@ -96,7 +95,7 @@ class RowLearner:
         return () if self.classes is None else (self.classes,)
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Learn from a batch, row by row; return the predictions, each made before its label was used.
+        """Learn from a batch, row by row; returns progressive predictions.
 
         Args:
             x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
@@ -108,7 +107,7 @@ class RowLearner:
         return self.learn_rows(rows, labels, as_weights(weights, n))
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """:meth:`learn` without checks, for readers that have made sound arguments.
+        """:meth:`learn` without validation, for trusted callers.
 
         Args:
             rows: features below ``dimension``, none twice in a row; finite values.
@@ -118,10 +117,10 @@ class RowLearner:
         raise NotImplementedError
 
     def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
-        """Store examples from now on, so that the certificate can bound the loss of every linear model from below.
+        """Store examples, from which the certificate derives a lower bound on the loss of every linear model.
 
         Args:
-            nonzeros: the most entries to store; 0 or None for no certificate of the best loss.
+            nonzeros: the maximum number of nonzeros to store; 0 or None for no lower bound.
             constant: the feature that is 1 in every row, or None.
 
         >>> from giftrl.kernels import LinearLearner
@@ -153,7 +152,7 @@ class RowLearner:
         return self.witnesses.evidence(float(self.loss_sums[0]), self.x, self.merges > 0)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays from which ``restore`` continues, bit by bit."""
+        """The arrays for ``restore``, which resumes bit for bit."""
         kept = {} if self.witnesses is None else self.witnesses.state()
         merges = {"merges": np.array([self.merges])} if self.merges else {}
         return self.own_state() | merges | {f"witnesses.{name}": array for name, array in kept.items()}
@@ -162,7 +161,7 @@ class RowLearner:
         """Restore the arrays that are not in ``own_state``."""
         merges = state.get("merges", np.zeros(1, np.int64))
         fits = merges.dtype == np.int64 and merges.shape == (1,) and merges[0] >= 0
-        require(bool(fits), "state", "merges", "must be how often it was merged", "use the state of such a learner")
+        require(bool(fits), "state", "merges", "must be the number of merges", "use the state of such a learner")
         self.merges = int(merges[0])
         if self.witnesses is not None:
             self.witnesses.dimension = self.dimension
@@ -183,11 +182,11 @@ class RowLearner:
         return float(np.linalg.norm(self.theta))
 
 
-# Arguments, checked and in the types that loops take.
+# Validation and conversion of arguments for loops.
 
 
 def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Labels of this shape that the loss accepts; an error names the first that it does not accept."""
+    """Validate labels of this shape; an error names the first invalid label."""
     given = np.ascontiguousarray(y, dtype=np.float64)
     require(given.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {given.shape}")
     if given.size == 1:
@@ -202,7 +201,7 @@ def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def _distinct(values: Array) -> Array:
-    """The distinct values; labels mostly have few, so sorting is the last resort."""
+    """The distinct values, without sorting if there are few."""
     first: list[float] = []
     rest = values.reshape(-1)
     while rest.size and len(first) < 4:
@@ -254,7 +253,7 @@ def loss_of_scores(given: Any) -> Any:
 
 
 def check_parts(loss: Any, regularizer: Any, update: Any, schedule: Any) -> bool:
-    """Refuse parts that do not go together; return if the update uses H."""
+    """Refuse incompatible parts; returns True if the update uses H."""
     require_diagonal("regularizer", regularizer)
     check_loss(update, loss, black_box=False)
     if multiclass(loss):
@@ -276,9 +275,8 @@ def check_parts(loss: Any, regularizer: Any, update: Any, schedule: Any) -> bool
 
 
 class NonzeroRows(NamedTuple):
-    """The rows of an array in which a bit is set, their numbers, and the length of the array.
-
-    Hashing offers a million features, while a stream has a few thousand; files and pickles keep the rows in use.
+    """The nonzero rows of an array, their indices, and the array's length. Of a million hashed coordinates, a stream
+    uses a few thousand; files and pickles store only these.
 
     >>> kept = NonzeroRows.of(np.array([[0.0], [2.0], [0.0], [-0.0]]))
     >>> kept.rows.tolist(), kept.where.tolist(), kept.array().tolist()
@@ -302,7 +300,7 @@ class NonzeroRows(NamedTuple):
         where, rows = self.where, self.rows
         sound = where.dtype == np.int64 and where.shape == rows.shape[:1] and rows.ndim >= 1
         inside = sound and bool((np.diff(where, prepend=-1) > 0).all()) and bool((where < self.length).all())
-        require(inside, "state", "where", "must name features that are there, in order", "use another copy of the file")
+        require(inside, "state", "where", "must be valid feature numbers, in order", "use another copy of the file")
         array = zeros((max(1, self.length), *rows.shape[1:]), rows.dtype)
         array[where] = rows
         return array
@@ -313,9 +311,8 @@ CACHE_LINE = 64
 
 
 def aligned_zeros(features: int, columns: int, dtype: Any, beside: int = 96) -> NDArray[Any]:
-    """Zeros: a block of so many columns for each feature, the first at a cache line.
-
-    There must be memory for ``beside`` bytes more for each feature: other arrays have a row for each, too.
+    """Zeros in cache-aligned blocks of columns for each feature. Checks memory, including ``beside`` bytes per feature
+    for other arrays.
 
     >>> aligned_zeros(3, 16, np.float32).shape, aligned_zeros(3, 16, np.float32).ctypes.data % 64
     ((3, 16), 0)

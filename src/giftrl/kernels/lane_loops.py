@@ -1,4 +1,4 @@
-"""The loops for one model or several side by side: one strength for all coordinates, or a strength of each.
+"""The loops for one model or several in parallel, with a common strength or a strength per coordinate.
 
 With one strength, psi_t(x) = (L_t/2) norm2(x)^2, only theta is stored, with a number for each model: x_j = theta_j/L_t,
 so that growth of lambda costs nothing. psi_{t+1} is known before z_t is chosen, unless the schedule needs z_t; so the
@@ -26,7 +26,7 @@ from giftrl.schedules.contract import known_ahead, uses_gamma
 
 @formula(fast=True)
 def recount_all(side: Any, theta: Any, state: Any, entries: float) -> None:
-    """Sum norm2(theta)^2 of each model anew when it is due."""
+    """Recompute norm2(theta)^2 of each model when due."""
     state[by.WALKED, 0] += entries
     if by.recount_due(state[by.WALKED, 0], theta.shape[0]):
         state[by.WALKED, 0] = 0.0
@@ -39,7 +39,7 @@ def recount_all(side: Any, theta: Any, state: Any, entries: float) -> None:
 
 @formula(fast=True)
 def begin_all(parts: by.Parts, count: int, t: int, h: float, n2: float, state: Any, w: Any) -> None:
-    """The predictions, p and c of the lines, and lambda_{t+1} if it is known already."""
+    """The predictions, p and c of the lines, and lambda_{t+1} if known ahead."""
     psi = parts.psi
     if known_ahead(parts.schedule):
         by.next_lambdas(count, parts.schedule, t, state, w)
@@ -75,7 +75,7 @@ def uniform_gammas(parts: by.Parts, count: int, h: float, n2: float, state: Any,
 def finish_uniform(
     parts: by.Parts, count: int, t: int, h: float, n2: float, largest: float, state: Any, w: Any
 ) -> bool:
-    """Compute a, lambda_{t+1}, evidence and norm2(theta)^2; False, and no change, if the only model overflows."""
+    """Compute a, lambda_{t+1}, evidence and norm2(theta)^2; False, without changes, if a single model overflows."""
     schedule = parts.schedule
     for m in range(count):
         w[by.A, m] = h * w[by.SLOPE, m]
@@ -106,11 +106,11 @@ def account_uniform(parts: by.Parts, count: int, h: float, state: Any, w: Any) -
 
 @formula(fast=True)
 def learn_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, states: Any, largest: float) -> int:
-    """Predict, account, learn, row by row: one walk over a row serves all models. Return how many rows were learned.
+    """Predict and learn, row by row, in one traversal of a row for all models. Returns the number of rows learned.
 
-    ``batch.labels`` has one column for all models or one for each. One model halts before a row that takes
-    norm2(theta)^2 above ``largest``. Of several models, one that overflows stays at its point, and its loss is infinite
-    from there on.
+    ``batch.labels`` has one column for all models or one for each. A single model stops before a row that takes
+    norm2(theta)^2 above ``largest``. With several models, one that overflows stays at its point, and its loss becomes
+    infinite.
     """
     rows, labels, weights, predictions = batch
     side = parts.side
@@ -124,7 +124,7 @@ def learn_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, states: Any, 
             if lanes(side) > 1:
                 prefetch(theta, coming(rows, i, k), 0)
             s = np.float64(rows.data[k])
-            # Two sums that take turns: an addition need not wait for the last one.
+            # Two alternating sums, so that additions need not wait for each other.
             ts, ts_last = ts_last + wide(load(side, theta, column(rows, i, k), 0)) * s, ts
             n2, n2_last = n2_last + s * s, n2
         n2 += n2_last
@@ -149,8 +149,8 @@ def learn_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, states: Any, 
 
 # The loop for a strength of each coordinate, L_j = strength(lambda_t, q_j).
 #
-# AdaGrad, centred growth and curvature: psi_{t+1} depends on the round, so the line is that of psi_t (H'). A centred
-# psi grows at x itself: growth of lambda costs nothing in coordinates that are not in the row. With another psi a
+# AdaGrad, centred growth and curvature: psi_{t+1} depends on the round, so the line is that of psi_t (H'). If psi is
+# centred, its growth is centred at x: coordinates that are not in the row do not change. With another psi a
 # growing lambda rescales x everywhere; gamma_t then needs E = sum_j theta_j^2/w_j, L_j = lambda w_j.
 #
 # Row j of the coordinates has x of all models (theta if psi is not centred), then q of all models, and then, if psi is
@@ -163,7 +163,7 @@ def learn_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, states: Any, 
 
 #: A cache line of 64 bytes has this many float32.
 FLOATS_PER_LINE = 16
-#: One model halts at a row that might lead beyond these numbers, far inside of float32: its largest is 3e38. A step
+#: A single model stops at a row that might exceed these limits, which are well inside float32 (up to 3e38). A step
 #: whose square is below the first is half of the last place of 1e38 at most.
 LARGE_SQUARE, LARGE, SMALL = 1e60, 1e30, 1e-30
 
@@ -218,7 +218,7 @@ def measure_all(parts: by.Parts, rows: Any, i: int, x: Any, steps: Any, state: A
 
 @formula(fast=True)
 def move_all(parts: by.Parts, rows: Any, i: int, x: Any, steps: Any, w: Any) -> None:
-    """Move the coordinates; norm2^2 of the stored theta; for several models NaN if a number is beyond its type."""
+    """Move the coordinates; norm2^2 of the stored theta; with several models, NaN on overflow."""
     side, psi, first = parts.side, parts.psi, begin(rows, i)
     a, bend = load(side, w, by.A, 0), narrow(steps, load(side, w, by.BEND, 0))
     a_narrow, nothing = narrow(steps, a), x.dtype.type(0.0)
@@ -279,7 +279,7 @@ def coordinate_gammas(parts: by.Parts, h: float, rows: Any, i: int, x: Any, stat
 
 @formula(fast=True)
 def finish_coordinates(parts: by.Parts, count: int, t: int, h: float, n2: float, state: Any, w: Any) -> None:
-    """Compute a and lambda_{t+1}; a is 0 for models that have overflowed, and their loss is infinite."""
+    """Compute a and lambda_{t+1}; models that have overflowed get a = 0 and an infinite loss."""
     psi, schedule = parts.psi, parts.schedule
     for m in range(count):
         a, phi = h * w[by.SLOPE, m], w[by.PHI, m]
@@ -305,7 +305,7 @@ def finish_coordinates(parts: by.Parts, count: int, t: int, h: float, n2: float,
 
 @formula(fast=True)
 def ordinary(n2: float, state: Any, w: Any) -> bool:
-    """True if the row leads the one model nowhere near the ends of float32, and no step vanishes.
+    """True if the row takes the single model nowhere near overflow or underflow of float32.
 
     abs(s_j/L_j) is at most norm2(s)/lambda; q grows by at most h phi'' s_j^2.
     """
@@ -317,11 +317,11 @@ def ordinary(n2: float, state: Any, w: Any) -> bool:
 
 @formula(fast=True)
 def learn_coordinate(parts: by.Parts, batch: LabeledRows, x: Any, states: Any, steps: Any) -> int:
-    """Predict, account, learn, row by row: one walk over a row serves all models. Return how many rows were learned.
+    """Predict and learn, row by row, in one traversal of a row for all models. Returns the number of rows learned.
 
-    ``steps`` is a buffer with a row for each entry of the longest row. One model halts before a row that might lead
-    near the ends of float32; its regularizer must be ``bounded``. Of several models, one that overflows has an infinite
-    loss from there on; its coordinates need not be finite.
+    ``steps`` is a buffer with a row for each entry of the longest row. A single model stops before a row that might
+    come near the limits of float32; its regularizer must be ``bounded``. With several models, one that overflows has an
+    infinite loss, and its coordinates need not be finite.
     """
     rows, labels, weights, predictions = batch
     side, psi, schedule = parts.side, parts.psi, parts.schedule

@@ -1,7 +1,7 @@
 """The loop for one model with any diagonal regularizer, an L1 term included: a round works on a copy of the row.
 
-The other loops serve rows far inside the range of float32, and no L1 term. This one finds the exact row that leaves the
-range, and leaves the model as it was before it.
+The other loops handle rows well inside the range of float32, without L1 terms. This one stops exactly before the row
+that overflows, with the model unchanged.
 
 v are the features of a row, and w[X, k] is x of its k-th coordinate. Stored numbers of a coordinate, with
 u = theta + tilt and x = soft(u, l1)/L:
@@ -107,9 +107,9 @@ class CoordinateStep(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Sums over the coordinates of a row that moved; all but the first are for a psi that is not centred."""
+    """Sums over the moved coordinates of a row; all but the first are for a psi that is not centred."""
 
-    stored: float  # norm2^2 of theta as it is stored; NaN if a number is beyond the type in which it is stored
+    stored: float  # norm2^2 of the stored theta; NaN on overflow
     grown: float  # the change of norm2(theta)^2
     divergence: float  # from x_t to x_{t+1}
     p_after: float  # the prediction at x_{t+1}
@@ -131,7 +131,7 @@ def measure(psi: Any, v: Any, w: Any, lam_now: float) -> tuple[float, float, flo
 
 @formula(fast=True)
 def led_divergence(psi: Any, v: Any, w: Any, lam_now: float, a: float) -> float:
-    """B_{psi_t} from x_t to the point to which a leads under psi_t."""
+    """B_{psi_t} from x_t to the point after step a under psi_t."""
     total = 0.0
     for k in range(len(v)):
         big_l = strength_at(psi, w, k, lam_now)
@@ -166,7 +166,7 @@ def move_centred(psi: Any, v: Any, w: Any, step: CoordinateStep) -> Moved:
 
 @formula(fast=True)
 def move_plain(psi: Any, v: Any, w: Any, step: CoordinateStep, gamma: bool) -> Moved:
-    """Move the coordinates of a psi that is not centred; ``gamma`` asks for the sums that gamma_t needs."""
+    """Move the coordinates of a psi that is not centred; ``gamma`` requests the sums for gamma_t."""
     a, l1 = step.a, l1_strength(psi)
     stored, grown, beyond, divergence, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(v)):
@@ -192,7 +192,7 @@ def move_plain(psi: Any, v: Any, w: Any, step: CoordinateStep, gamma: bool) -> M
 
 @formula(fast=True)
 def learn_row(parts: by.Parts, y: float, h: float, v: Any, w: Any, state: Any) -> tuple[float, bool]:
-    """One round: the prediction, and False if a number leaves its range; then the state has not changed."""
+    """One round: returns the prediction, and False, with the state unchanged, on overflow."""
     psi, loss, schedule, lam_now = parts.psi, parts.loss, parts.schedule, state[0, by.LAM]
     next_lam = by.next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else lam_now
     p, c, n2 = measure(psi, v, w, lam_now)
@@ -233,7 +233,7 @@ def learn_row(parts: by.Parts, y: float, h: float, v: Any, w: Any, state: Any) -
 
 @formula(fast=True)
 def learn_row_copies(parts: by.Parts, batch: LabeledRows, x: Any, state: Any) -> int:
-    """Predict, account, learn, row by row. Return how many rows there are before one that leaves the range."""
+    """Predict, update sums and learn, row by row. Returns the number of rows before an overflow."""
     rows, labels, weights, predictions = batch
     w = np.empty((columns(parts.psi), longest(rows)), x.dtype)
     for i in range(len(labels)):

@@ -1,4 +1,4 @@
-"""Many linear models in one pass, those of one kind side by side in memory."""
+"""Many linear models in one pass; models of one kind are interleaved in memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,9 +27,8 @@ LARGEST_FEATURE = 1e8
 
 
 class Group:
-    """Models that differ in the numbers of a built-in schedule alone, a lane each; or one model.
-
-    Lanes without a model repeat the first one. ``models`` has the numbers of these among all models.
+    """Models that differ only in the parameters of a built-in schedule, a lane each; or a single model. Unused lanes
+    repeat the first model. ``models`` has the indices among all models.
     """
 
     def __init__(self, models: Sequence[int], parts: Parts, compiled: bool) -> None:
@@ -42,20 +41,20 @@ class Group:
         self.columns = slice(first, last) if last - first == len(self.models) else self.models
 
     def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
-        """Make room for that many features, and keep what is there; the rows of features begin with a cache line."""
+        """Enlarge the cache-aligned arrays for more features."""
         old = getattr(self, "coordinates", None)
         self.coordinates = aligned_zeros(dimension, self.quantities * self.lanes, dtype, beside)
         if old is not None:
             self.coordinates[: len(old)] = old
 
     def read(self, features: Any) -> NDArray[Any]:
-        """The stored numbers of some features, models and quantities."""
+        """Read the stored numbers of some features, models and quantities."""
         stored = self.coordinates[features].reshape(-1, self.quantities, self.lanes)
         read: NDArray[Any] = stored.transpose(0, 2, 1)[:, : len(self.models)]
         return read
 
     def write(self, stored: NDArray[Any]) -> None:
-        """The opposite of :meth:`read`, for all features."""
+        """The inverse of :meth:`read`, for all features."""
         lanes = self.coordinates.reshape(-1, self.quantities, self.lanes).transpose(0, 2, 1)
         lanes[:, : len(self.models)] = stored
         lanes[:, len(self.models) :] = stored[:, :1]
@@ -66,7 +65,7 @@ class Group:
             self._learn_alone(rows, labels, weights, states, predictions)
             return
         by_lane = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
-        all_models = predictions.shape[1] == self.lanes == len(self.models)  # no other model, and no empty lane
+        all_models = predictions.shape[1] == self.lanes == len(self.models)  # a single model without unused lanes
         scores = predictions if all_models else np.empty((len(labels), self.lanes))
         batch, lane_states = LabeledRows(rows, by_lane, weights, scores), states[self.every]
         if self.quantities == 1:
@@ -83,7 +82,7 @@ class Group:
             predictions[:, self.columns] = scores[:, : len(self.models)]
 
     def _arithmetic(self, rows: Rows, states: Array) -> Any:
-        """The type in which s_j/L_j is computed: that of the coordinates, but float64 if float32 might overflow."""
+        """The type of s_j/L_j: the type of the coordinates, or float64 if float32 might overflow."""
         if self.coordinates.dtype == np.float64 or rows.data.size == 0:
             return self.coordinates.dtype
         ordinary = (
@@ -98,7 +97,7 @@ class Group:
         m, psi = self.models[0], self.parts.psi
         state, scores = states[[m]], np.empty((len(labels), 1))
         y = np.ascontiguousarray(labels[:, [m if labels.shape[1] > 1 else 0]])
-        learned = -1  # a model that has overflowed learns nothing
+        learned = -1  # a model that has overflowed no longer learns
         if state[0, LOSS] < np.inf:
             batch = LabeledRows(rows, y, weights, scores)
             learned = learn_one_model(self.parts, batch, self.coordinates, state, self.compiled)
@@ -148,7 +147,7 @@ class LinearLearners(Engine):
         self.states = self._start([schedule for _, schedule in self.settings])
 
     def _make_groups(self) -> None:
-        """Models of one kind in groups: with the same update and schedule, but for the numbers of a built-in one."""
+        """Group models with the same update and schedule up to the parameters of a built-in schedule."""
         kinds: dict[Any, list[int]] = {}
         encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
         for m, (update, schedule) in enumerate(encoded):
@@ -234,7 +233,7 @@ class LinearLearners(Engine):
         return predictions
 
     def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
-        """Store examples for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
+        """Store examples for each model, as :meth:`LinearLearner.keep_witnesses`, with a shared budget."""
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
         self.witnesses = []
@@ -275,16 +274,16 @@ class LinearLearners(Engine):
 
 
 def own_key(part: Any) -> Any:
-    """A key of an update or schedule: with its type, since tuples of different types can be equal."""
+    """A key of an update or schedule, including its type, since tuples of different types can be equal."""
     try:
         hash(part)
     except TypeError:
-        return id(part)  # one with an array, which is itself alone
+        return id(part)  # with an array: compared by identity
     return type(part), part
 
 
 def split(models: list[int]) -> list[tuple[list[int], Any]]:
-    """Models in groups, each with the narrowest side that has a lane for all of them.
+    """Split models into groups, each with the smallest sufficient number of lanes.
 
     >>> [(len(group), side) for group, side in split(list(range(21)))]
     [(16, Lanes16()), (5, Lanes8())]

@@ -1,4 +1,4 @@
-"""K linear models with one loss of their K scores (:mod:`giftrl.ops.vector_loss`): its loops and its learner.
+"""The multiclass learner: K linear models with one loss of K scores (:mod:`giftrl.ops.vector_loss`), and its loops.
 
 theta is a matrix with a row for each feature and a column for each class; norms are those of its entries. The strength
 L_j of a feature is the same in all columns, so that z = s a^T moves the scores by c a with one number
@@ -8,8 +8,8 @@ c = sum_j s_j^2/L_j, and the step is the loss's own K-vector problem. What is st
     not centred              theta_1..theta_K, q                 x = theta/L
     centred                  x_1..x_K, theta_1..theta_K, q
 
-q accumulates what the K columns of a round share: norm2(z_j) and h sigma s_j^2, where sigma I is not below the Hessian
-of the loss. An L1 term would need a walk over the row for each score, and is left out.
+q accumulates norm2(z_j) and h sigma s_j^2, shared by the K columns; sigma I is an upper bound on the Hessian of the
+loss. L1 terms are not supported, since they would need a traversal of the row per score.
 """
 
 import math
@@ -30,12 +30,12 @@ from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 from giftrl.system import zeros
 from giftrl.updates.contract import ScoreProblem, pick_scores
 
-#: Rows of the array in which a round works, K numbers each: scores, scores of the line, slope, choice, and two more.
+#: Rows of a round's scratch array, K numbers each: scores, scores of the line, slope, choice, and two more.
 P, START, SLOPE, CHOICE, WORK, SUMS, ROWS = 0, 1, 2, 3, 4, 5, 6
 
 
 class ChosenScores(NamedTuple):
-    """The choice of a round besides the K numbers a themselves, with the weight left out."""
+    """The scalars of a round's choice, per unit of weight."""
 
     phi: float  # phi(p)
     phi_star: float  # phi*(a)
@@ -132,7 +132,7 @@ def learn_multiclass_uniform(parts: by.Parts, batch: LabeledRows, theta: Any, st
             j, s = column(rows, i, k), np.float64(rows.data[k])
             for m in range(classes):
                 theta[j, m] = np.float64(theta[j, m]) - r[CHOICE, m] * s
-                beyond += 0.0 * np.float64(theta[j, m])  # NaN if theta is beyond the type in which it is stored
+                beyond += 0.0 * np.float64(theta[j, m])  # NaN if theta overflows its stored type
         if not state[0, by.ROUNDING] + beyond < math.inf:
             return i
         state[0, by.WALKED] += float(end(rows, i) - begin(rows, i))
@@ -177,7 +177,7 @@ def learn_multiclass_coordinate(parts: by.Parts, batch: LabeledRows, coordinates
         squares, finite = weigh(h, r)
         if not finite:
             return i
-        # The scores to which the choice leads under psi_t: a centred psi keeps them, and takes its curvature there.
+        # The scores after the step under psi_t, where a centred psi takes its curvature.
         for m in range(classes):
             r[WORK, m] = r[P, m] - r[CHOICE, m] * c
         bend = h * curvature(loss, r[WORK], y) if uses_curvature(psi) else 0.0
@@ -195,7 +195,7 @@ def learn_multiclass_coordinate(parts: by.Parts, batch: LabeledRows, coordinates
             q = np.float64(coordinates[j, memory])
             coordinates[j, memory] = accumulate(psi, q, length * abs(s), bend * s * s)
             q_new = np.float64(coordinates[j, memory])
-            beyond += 0.0 * q_new  # NaN if a number is beyond the type in which it is stored
+            beyond += 0.0 * q_new  # NaN if a number overflows its stored type
             big_l, after = strength(psi, lam_now, q), strength(psi, next_lam, q_new)
             per_before, per_after = 1.0 / strength(psi, 1.0, q), 1.0 / strength(psi, 1.0, q_new)
             for m in range(classes):
@@ -224,7 +224,7 @@ def learn_multiclass_coordinate(parts: by.Parts, batch: LabeledRows, coordinates
     return len(labels)
 
 
-# K linear models with one loss of their K scores: a learner of classes, compiled.
+# The multiclass learner.
 
 
 class MulticlassLearner(OneLearner):

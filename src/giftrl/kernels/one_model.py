@@ -1,7 +1,5 @@
-"""One linear model with a fixed beta, at the speed of memory: :class:`giftrl.Learner`, compiled, batch by batch.
-
-:class:`Engine` is the base of learners of one model, of many, and of K classes; :class:`OneLearner` of those with one
-update, one schedule and one certificate.
+"""One linear model with a fixed beta: :class:`giftrl.Learner`, compiled for batches. :class:`Engine` is the base of all
+learners of this package; :class:`OneLearner` is the base of learners with one update, schedule and certificate.
 """
 
 import math
@@ -28,7 +26,7 @@ from giftrl.system import zeros
 
 
 class Engine:
-    """The base of learners of one model, of many, and of K classes: their parts, stored numbers, and checks."""
+    """The base of all learners with a fixed beta: parts, stored numbers, and validation."""
 
     coordinates: NDArray[Any]  # a row for each feature
     states: Array  # a row for each model: see :mod:`giftrl.kernels.scalar_round`
@@ -40,23 +38,23 @@ class Engine:
         require_diagonal("regularizer", self.regularizer)
         self.dtype = stored_type(dtype)
         self.compiled = compiled
-        #: True for one strength for all coordinates, where only theta is stored; False for a strength for each.
+        #: True for a common strength, where only theta is stored; False for a strength per coordinate.
         self.uniform = known_ahead(self.regularizer)
 
     def _beside(self, scores: int) -> int:
-        """The bytes for each feature that weights take while they are computed from what is stored."""
+        """The temporary bytes per feature that computing weights takes."""
         plain = not centred(self.regularizer) and (not self.uniform or l1_strength(self.regularizer) > 0.0)
         return 8 * scores * (5 if plain else 3)
 
     def _start(self, schedules: list[Any]) -> Array:
-        """The scalars of the models before their first round, a row each."""
+        """The initial scalars of the models, a row each."""
         states = np.zeros((len(schedules), SIZE))
         states[:, TIME] = 1.0
         states[:, LAM] = [lam(schedule, 1, 0.0) for schedule in schedules]
         return states
 
     def grow(self, dimension: int) -> None:
-        """Add features that have not been seen yet; nothing else changes.
+        """Add unseen features.
 
         >>> from giftrl.kernels import LinearLearner
         >>> learner = LinearLearner(1, "squared", compiled=False)
@@ -74,7 +72,7 @@ class Engine:
                 reservoir.grow(dimension)
 
     def _reservoirs(self) -> list[RowReservoir]:
-        """The stored examples of each model that has some."""
+        """The reservoirs of stored examples, one per model that stores any."""
         return []
 
     def own_state(self) -> dict[str, NDArray[Any]]:
@@ -106,7 +104,7 @@ class Engine:
         self.coordinates = state["coordinates"].array()
 
     def weights_of(self, features: Any) -> Array:
-        """The entries of x for some features, by their numbers or as a slice."""
+        """Entries of x for some features, given by numbers or a slice."""
         raise NotImplementedError
 
     @property
@@ -121,7 +119,7 @@ class Engine:
 
     @property
     def rounds(self) -> int:
-        """The number of rows learned. A model that has overflowed learns no more, and the smallest number counts."""
+        """The number of rows learned; the minimum, if models have overflowed."""
         return int(self.states[:, TIME].min()) - 1
 
     @property
@@ -209,7 +207,7 @@ class OneLearner(RowLearner, Engine):
         """Learn from n rows."""
         learned = self._run(self._parts(), batch)
         if learned == n > 0 and not np.isfinite(self.states).all():
-            learned -= 1  # the loop would have noticed at the next row
+            learned -= 1  # the loop checks this at the next row only
         if learned < n:
             raise Overflowed(
                 f"row {learned} leaves the range of {self.dtype.name}; the rows before it have been learned. Scale the "
@@ -249,8 +247,8 @@ def dual(psi: Any, uniform: bool, coordinates: NDArray[Any]) -> Array:
 def learn_one_model(parts: Any, batch: Any, coordinates: Any, states: Array, compiled: bool) -> int:
     """Learn from a batch; return the number of rows before one that leaves the range of the numbers.
 
-    Most rows are far inside the range, and go through a loop that knows this from a few bounds. The exact loop learns
-    from the first row on that might not be. ``parts`` and ``batch`` may be packed.
+    A fast loop learns rows that are safely inside the range by simple bounds. The exact loop takes over at the first
+    row that might not be. ``parts`` and ``batch`` may be packed.
     """
     psi, given = getattr(parts, "value", parts).psi, getattr(batch, "value", batch)
     x, n, learned = coordinates.reshape(len(coordinates), -1), len(given.labels), 0
@@ -275,7 +273,7 @@ def predict_one_model(psi: Any, lam: float, rows: Any, coordinates: Any, scores:
 class LinearLearner(OneLearner):
     """Generalized implicit FTRL for a linear model, compiled: :class:`giftrl.Learner` on batches, O(nonzeros) a row.
 
-    The points, losses and certificate are those of ``Learner`` with the same parts on the whole space. Predictions,
+    Points, losses and certificate equal those of ``Learner`` with the same parts on the whole space. Predictions,
     sums and all scalars are float64 in either type of the coordinates.
 
     Args:
@@ -307,7 +305,7 @@ class LinearLearner(OneLearner):
         return learn_one_model(parts, batch, self.coordinates, self.states, self.compiled)
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
-        """<s, x_t> for each of n rows at O(nonzeros), without computing x_t as a whole; no check of the arguments."""
+        """<s, x_t> for each of n rows in O(nonzeros), without computing all of x_t and without validation."""
         scores = np.empty(n)
         predict_one_model(self.regularizer, self.lam, rows, self.coordinates, scores, self.compiled)
         return scores

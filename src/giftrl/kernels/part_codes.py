@@ -1,8 +1,8 @@
-"""The built-in updates and schedules as one type each, so that one compiled loop serves them all.
+"""Built-in updates and schedules as one type each, so that one compiled loop handles all.
 
-Compiling a loop takes seconds, and a branch for each example costs nothing next to the loop over its features. So the
-loops take a built-in update as an :class:`AnyUpdate` and a built-in schedule as an :class:`AnySchedule`, which have
-their codes. A part of your own is passed to the loops as it is, and they are compiled for its type.
+Compiling a loop takes seconds, while a branch per example is cheap. So loops take a built-in update as an
+:class:`AnyUpdate` and a built-in schedule as an :class:`AnySchedule`, selected by a code. Custom parts are passed
+unchanged, and loops are compiled for their types.
 """
 
 import itertools
@@ -21,9 +21,8 @@ __all__ = [
 
 
 def by_code(cls: type[Any], header: str, body: str, parts: Sequence[str]) -> None:
-    """Add a method to a class that does the same with one of several parts, by ``self.code`` from 0.
-
-    It is made from text, because each part has a type of its own: ``body`` is a line with ``{}`` in the place of the
+    """Add a method that dispatches to one of several parts by ``self.code`` from 0. It is generated as source, because
+    each part has its own type: ``body`` is a line with ``{}`` in the place of the
     part, and ``parts`` are expressions in the order of their codes.
     """
     lines = [f"def {header}:", *(f"    if self.code == {code}: {body.format(part)}" for code, part in enumerate(parts))]
@@ -35,7 +34,7 @@ def by_code(cls: type[Any], header: str, body: str, parts: Sequence[str]) -> Non
 
 
 def _switches(update: Any) -> tuple[str, ...]:
-    """The fields that are True or False. A loop chooses the line by ``lookahead``, and needs no other field."""
+    """The Boolean fields except ``lookahead``, which selects the line."""
     fields = type(update)._field_defaults
     return tuple(name for name, default in fields.items() if isinstance(default, bool) and name != "lookahead")
 
@@ -72,7 +71,7 @@ by_code(AnyUpdate, f"pick_scores(self, {_SCORES})", f"return pick_scores({{}}, {
 
 
 def encode_update(update: Any) -> Any:
-    """A built-in update as :class:`AnyUpdate`, and any other as it is."""
+    """Convert a built-in update to :class:`AnyUpdate`; others are returned unchanged."""
     return AnyUpdate(CODES[_key(update)]) if type(update) in updates.BY_NAME.values() else update
 
 
@@ -84,21 +83,21 @@ MAX_FIELDS = max(len(cls._fields) for cls in SCHEDULE_TYPES)
 
 
 class AnySchedule(NamedTuple):
-    """A built-in schedule by its code and the numbers of its fields, filled up with 1."""
+    """A built-in schedule by its code and its fields, padded with 1."""
 
     code: int
     numbers: tuple[float, ...]
 
 
 class Schedules(NamedTuple):
-    """Built-in schedules of one kind, for models side by side: a column of numbers for each."""
+    """Built-in schedules of one kind for several models: a column of parameters for each."""
 
     code: int
     numbers: Any
 
 
 def _schedules(number: str) -> list[str]:
-    """An expression of each schedule, from one of its k-th number."""
+    """Source expressions that create each schedule; takes the expression of its k-th parameter."""
     calls = ((cls.__name__, ", ".join(number.format(k) for k in range(len(cls._fields)))) for cls in SCHEDULE_TYPES)
     return [f"{name}({numbers})" for name, numbers in calls]
 
@@ -114,12 +113,12 @@ by_code(Schedules, "of_model(self, m)", "return {}", [f"AnySchedule(self.code, (
 
 @operation
 def of_model(schedules: Any, m: int) -> Any:
-    """The schedule of model m; a schedule of your own serves every model."""
+    """The schedule of model m; a custom schedule is shared by all models."""
     return schedules
 
 
 def encode_schedule(schedule: Any) -> Any:
-    """A built-in schedule as :class:`AnySchedule`, and any other as it is."""
+    """Convert a built-in schedule to :class:`AnySchedule`; others are returned unchanged."""
     if type(schedule) not in SCHEDULE_TYPES:
         return schedule
     numbers = [float(number) for number in schedule]

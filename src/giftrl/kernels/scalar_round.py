@@ -1,9 +1,8 @@
-"""The scalar part of a round: the parts of models, the numbers that they carry, the choice of b, and the sums.
+"""The scalar part of a round: parts and state of models, the choice of b, and the sums.
 
-First for one model, then for models side by side, a lane for each. What differs between these are rows of two arrays of
-fixed shape (:func:`giftrl.compiled.lanes.scratch`): ``w`` has the numbers of a round and ``state`` those that models
-carry. Every loop over models is short and without a branch, so that it runs several models at a time. For one model a
-compiler keeps both arrays in registers.
+First for one model, then for several models in lanes. Two arrays of fixed shape (:func:`giftrl.compiled.lanes.scratch`)
+have a column per model: ``w`` for the numbers of a round, ``state`` for the persistent state. Loops over models are
+short and branch-free, so that they are vectorised. For one model the compiler keeps both arrays in registers.
 """
 
 import math
@@ -17,8 +16,7 @@ from giftrl.ops.loss import conjugate, curvature, land, slope, value
 from giftrl.schedules.contract import evidence, known_ahead, lam
 from giftrl.updates.contract import minimises, pick
 
-# The numbers that a model carries from round to round besides its coordinates: one row of float64 for each model, in
-# this order, which is also their order in model files.
+# The persistent scalars of a model: a row of float64 for each model, in this order, also in model files.
 TIME = 0  # t, the number of the next round
 LAM = 1  # lambda_t
 TOTAL = 2  # the evidence of the schedule
@@ -31,12 +29,12 @@ ROUNDING = 8  # sum of norm2(theta_t)^2 over the stored part of theta: bounds th
 WALKED = 9  # the entries seen since THETA2 was last summed
 SIZE = 10
 
-#: A step length c beyond float64 is replaced by this number, which is as good as infinity, and finite.
+#: A finite replacement for an infinite step length c.
 LONGEST_STEP = 1.7e308
 
 
 class Parts(NamedTuple):
-    """The parts of a model, or of models side by side that differ in the numbers of a built-in schedule alone."""
+    """The parts of a model, or of models that differ only in the parameters of a built-in schedule."""
 
     loss: Any
     psi: Any
@@ -47,19 +45,19 @@ class Parts(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The choice of a round, with the weight left out."""
+    """The choice of a round, per unit of weight."""
 
     b: float
     phi: float  # phi(p)
     phi_star: float  # phi*(b)
     delta: float  # (H(g) - H(b)) / h
-    phi_led: float  # phi and phi'' at the point to which b leads; 0 unless they were asked for
+    phi_led: float  # phi and phi'' at the point after step b; 0 unless requested
     bend: float
 
 
 @formula(fast=True)
 def choose(loss: Any, update: Any, y: float, h: float, p: float, line: Any, arrival: bool) -> Chosen:
-    """Choose b for an example of weight h predicted as p; ``arrival`` asks for phi and phi'' where b leads."""
+    """Choose b for an example of weight h predicted as p; ``arrival`` requests phi and phi'' after the step."""
     phi = value(loss, p, y)
     if h == 0.0:
         return Chosen(0.0, phi, 0.0, 0.0, phi, 0.0)
@@ -81,7 +79,7 @@ def choose(loss: Any, update: Any, y: float, h: float, p: float, line: Any, arri
 
 @formula(fast=True)
 def soft(u: float, level: float) -> float:
-    """u moved towards 0 by the level, and no further."""
+    """Soft thresholding."""
     if level == 0.0 or u == 0.0:
         return u
     if u > level:
@@ -93,7 +91,7 @@ def soft(u: float, level: float) -> float:
 
 @formula(fast=True)
 def next_lambda(schedule: Any, state: Any, gamma: float, z2: float) -> float:
-    """lambda_{t+1} of the one model in the array; gamma_t and norm2(z_t)^2 count only for schedules that need them."""
+    """lambda_{t+1} of a single model; gamma_t and norm2(z_t)^2 are used only by schedules that need them."""
     total = state[0, TOTAL]
     if not known_ahead(schedule):
         total += evidence(schedule, gamma, z2)
@@ -109,7 +107,7 @@ def moved_elsewhere(lam_now: float, next_lam: float, energy_elsewhere: float) ->
 
 @formula(fast=True)
 def account(state: Any, h: float, chosen: Any, stored: float, next_lam: float) -> None:
-    """Add a round to the sums of the one model in the array; ``stored`` is norm2^2 of the theta that it stored."""
+    """Add a round to the sums of a single model; ``stored`` is norm2^2 of the stored theta."""
     state[0, TIME] += 1.0
     state[0, LAM] = next_lam
     state[0, LOSS] += h * chosen.phi
@@ -120,13 +118,13 @@ def account(state: Any, h: float, chosen: Any, stored: float, next_lam: float) -
 
 @formula(fast=True)
 def recount_due(walked: float, dimension: int) -> bool:
-    """True when norm2(theta)^2 must be summed anew: theta is rounded when it is stored, so a running sum drifts."""
-    # After 64 entries for each coordinate, which costs next to nothing. Below 4,096 coordinates their number does not
-    # matter: the capacity for a growing dictionary depends on batches.
+    """True when norm2(theta)^2 must be recomputed, since rounding of theta makes the running sum drift."""
+    # After 64 entries per coordinate, which is cheap. Counts below 4,096 coordinates are ignored, because the capacity
+    # for a growing dictionary depends on batches.
     return walked >= 64.0 * max(dimension, 4_096)
 
 
-# Models side by side.
+# Several models in lanes.
 
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
 LABEL, P, START, STEP = 0, 1, 2, 3
@@ -135,8 +133,7 @@ _G, _WORK = 10, 11
 # The measurement of a walk over the row; a of z = a s and norm2(z)^2; gamma_t, the evidence for the schedule, and
 # lambda_{t+1}; norm2^2 of the part of theta that the round stored.
 MEASURED, A, Z2, GAMMA, EVIDENCE, NEXT, STORED = 15, 16, 17, 18, 19, 20, 21
-# phi* of the b that was picked, and a row for choices between two others: a loop that writes to a row either its old
-# number or a new one would become stores with a mask, which are slow on some processors.
+# phi* of the chosen b, and a row for selections, because masked stores are slow on some processors.
 _PICKED, KEPT = 22, 23
 
 
@@ -180,7 +177,7 @@ def choose_all(parts: Parts, count: int, h: float, w: Any, led: bool, bent: bool
         line = Affine(w[START, m], w[STEP, m])
         w[_WORK, m] = at_g
         w[_WORK + 1, m] = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[_PICKED, m]
-    # A loop for each choice: a compiler would make one branch of several, and then run one model at a time.
+    # One loop per choice, or the compiler would merge branches and not vectorise.
     for m in range(count):
         w[PHI_STAR, m] = w[_WORK, m] if w[SLOPE, m] == w[_G, m] else w[_PICKED, m]
     for m in range(count):
@@ -189,13 +186,13 @@ def choose_all(parts: Parts, count: int, h: float, w: Any, led: bool, bent: bool
 
 @formula(fast=True)
 def lane_count(side: Any, states: Any) -> int:
-    """The number of lanes: a constant if it is one; otherwise a number, so that short loops are not unrolled."""
+    """The number of lanes: a constant if it is 1, else a variable, so that short loops are not unrolled."""
     return 1 if lanes(side) == 1 else int(states.shape[0])
 
 
 @formula(fast=True)
 def load_states(count: int, states: Any, state: Any) -> int:
-    """Copy the numbers of all models to their lanes; return the number of the next round of those still learning."""
+    """Load the state of all models into lanes; returns the next round's number."""
     latest = 1.0
     for m in range(count):
         for k in range(SIZE):
@@ -206,7 +203,7 @@ def load_states(count: int, states: Any, state: Any) -> int:
 
 @formula(fast=True)
 def store_states(count: int, states: Any, state: Any) -> None:
-    """Write the numbers back."""
+    """Store the state of all models."""
     for m in range(count):
         for k in range(SIZE):
             states[m, k] = state[k, m]
@@ -225,7 +222,7 @@ def read_labels(count: int, labels: Any, i: int, w: Any) -> None:
 
 @formula(fast=True)
 def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
-    """lambda_{t+1}; a schedule that is not known ahead includes the evidence of this round."""
+    """Compute lambda_{t+1}; schedules that are not known ahead use the evidence of this round."""
     part = 0.0 if known_ahead(schedule) else 1.0
     for m in range(count):
         w[NEXT, m] = lam(of_model(schedule, m), t + 1, state[TOTAL, m] + part * w[EVIDENCE, m])
@@ -262,7 +259,7 @@ def account_all(side: Any, count: int, h: float, state: Any, w: Any) -> None:
 
 @formula(fast=True)
 def keep_the_living(count: int, state: Any, into: int, w: Any, row: int) -> None:
-    """Copy a row of w to the state, except for models that have overflowed."""
+    """Copy a row of w to the state, except for overflowed models."""
     for m in range(count):
         before, after = state[into, m], w[row, m]
         w[KEPT, m] = after if state[LOSS, m] < math.inf else before

@@ -1,8 +1,8 @@
-"""The learner without parameters: a mixture of many linear learners, with features and labels on a common scale.
+"""The default learner: a mixture of many linear base learners on standardised features and labels.
 
-The default learner has three parts. *Experts* are linear learners on a grid of parameters, with a coin-betting one and
-one with a full matrix of curvature. The *combination* weights them by their losses, and keeps a linear model of their
-predictions. *Scales* of features and labels are learned in the same pass, so that nothing has to be normalised.
+The default learner has three parts. *Experts* are the base learners: a grid of linear learners, a coin-betting learner,
+and one with a full curvature matrix. The *combination* weights them by their losses and stacks their predictions.
+*Scales* of features and labels are learned in the same pass, so data need no normalisation.
 
 >>> import numpy as np
 >>> x = np.column_stack([1000.0 + np.arange(100.0) % 7, np.ones(100)])

@@ -1,14 +1,13 @@
-"""The round of a mixture with K scores: that of :mod:`giftrl.mixtures.round`, with vectors in place of numbers.
+"""The round of a mixture with K scores: :mod:`giftrl.mixtures.round` with vectors instead of scalars.
 
-Features and both AdaHedges are those of the mixture for one score, and labels have the unit 1. The experts are the same
-too: the grid, the coin, which bets for each class by itself (:mod:`giftrl.mixtures.experts`), and the full matrix. The
-differences:
+Features, both AdaHedges and the experts are as with one score; the coin bets for each class separately. Labels have the
+unit 1. The differences:
 
 - The stack has one weight v_r for all classes: f = Z'v, Z the experts' scores, a row for each, z_m its columns. With A
   the inverse of its curvature, v -= A Z a moves f by Z'AZ a. The proximal step is taken at the length c = trace(Z'AZ),
-  which is not below any eigenvalue, so that a heavy row does not make it overshoot. Its curvature is
-  sum_m w_m (z_m - z)(z_m - z)', z the weighted mean, w half of the curvatures of the classes: to shift all scores alike
-  changes nothing. For the softmax loss that serves as well as its Hessian, and every loss has it.
+  an upper bound on all eigenvalues, so that rows of large weight do not overshoot. Its curvature is
+  sum_m w_m (z_m - z)(z_m - z)', z the weighted mean, w half of the curvatures of the classes: a common shift of all
+  scores changes nothing. For the softmax loss this works as well as the Hessian, and it exists for every loss.
 - A loss with kinks has no curvature; the mean absolute slope of each class takes its place.
 """
 
@@ -50,7 +49,7 @@ LOG_CANDIDATES = math.log(experts.CANDIDATES)
 class ClassState(NamedTuple):
     """State of a mixture of K scores besides its features."""
 
-    offsets: NDArray[np.float64]  # of each expert and class: what centring has added to its constant
+    offsets: NDArray[np.float64]  # shift of the constant by centring, for each expert and class
     totals: NDArray[np.float64]  # the loss of each expert
     candidates: NDArray[np.float64]  # the loss of each candidate
     stack: NDArray[np.float64]
@@ -63,7 +62,7 @@ class ClassState(NamedTuple):
 
     @property
     def units(self) -> NDArray[np.float64]:
-        """The units of labels, for functions that are the same for one score."""
+        """The units of labels, for functions shared with one score."""
         return CLASS_UNITS
 
 
@@ -77,11 +76,11 @@ class ClassBuffers(NamedTuple):
     slopes: NDArray[np.float64]
     lengths: NDArray[np.float64]
     losses: NDArray[np.float64]
-    weights: NDArray[np.float64]  # AdaHedge's, of the experts
-    last: NDArray[np.float64]  # and of the candidates
-    products: NDArray[np.float64]  # of the grid, a row for each class: scores, and the drift of the constants
+    weights: NDArray[np.float64]  # AdaHedge weights of the experts
+    last: NDArray[np.float64]  # AdaHedge weights of the candidates
+    products: NDArray[np.float64]  # grid, a row for each class: scores, and drift of the constants
     drift: NDArray[np.float64]
-    others: NDArray[np.float64]  # the drift of the constants of the coin and of the full matrix
+    others: NDArray[np.float64]  # drift of the constants of the coin and the full matrix
     classes: NDArray[np.float64]  # clipped scores, curvatures, and lengths in the full matrix
     stack: NDArray[np.float64]  # vectors of the stack: z, A z, and the centre of scores
     bets: NDArray[np.float64]
@@ -93,7 +92,7 @@ class ClassBuffers(NamedTuple):
 
 
 def class_buffers(width: int, k: int, places: int, dtype: Any, grid: tuple[experts.Expert, ...]) -> ClassBuffers:
-    """The memory for rows of up to ``width`` entries, K scores, and places of the full matrix."""
+    """Allocate buffers for rows of up to ``width`` entries, K scores, and places of the full matrix."""
     n, many = len(grid), len(grid) + 2
     lines = many + experts.CANDIDATES + 1
     return ClassBuffers(
@@ -136,7 +135,7 @@ def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
 
 @formula(fast=True)
 def predict_row(parts: MixtureParts, count: Any, norm: float) -> None:
-    """The scores of every expert, and the steps that the grid will take."""
+    """Compute the scores of every expert, and step directions of the grid."""
     n, matrix, row = lanes(parts.grid), parts.matrix, parts.buffers.row
     scores, others, offsets = parts.buffers.scores, parts.buffers.others, parts.state.offsets
     predict_entries(parts, count, norm)
@@ -195,7 +194,7 @@ def add_up(scores: Any, weights: Any, factor: float, out: Any) -> None:
 
 @formula(fast=True)
 def clip(p: Any, reach: float, out: Any) -> None:
-    """Put the scores that count into ``out``: none further below the best than ``reach``."""
+    """Clip scores into ``out`` at ``reach`` below the best."""
     best = -math.inf
     for m in range(len(p)):
         best = max(best, p[m])
@@ -232,7 +231,7 @@ def unboosted(buffers: ClassBuffers, out: Any) -> None:
 
 @formula(fast=True)
 def find_bends(loss: Any, parts: MixtureParts, p: Any, g: Any, y: int, part: float) -> tuple[float, float]:
-    """Put the curvatures of the classes into the buffer; return a bound of all of them, and norm2 of the slopes."""
+    """Compute the curvature of each class; return an upper bound on all, and norm2 of the slopes."""
     slopes, bends = parts.state.slopes, parts.buffers.classes[BENDS]
     squares, bend = 0.0, 0.0
     for m in range(len(g)):
@@ -249,7 +248,7 @@ def find_bends(loss: Any, parts: MixtureParts, p: Any, g: Any, y: int, part: flo
 
 @formula(fast=True)
 def column_of(inverse: Any, scores: Any, m: int, centre: Any, z: Any) -> None:
-    """The scores of one class, less a centre; 0 for absent experts."""
+    """The scores of one class minus a centre; 0 for absent experts."""
     for r in range(len(z)):
         z[r] = scores[r, m] - centre[r] if inverse[r, r] > 0.0 else 0.0
 
@@ -300,7 +299,7 @@ def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: 
 
 @formula(fast=True)
 def choose_all(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> bool:
-    """Replace the slopes of all that learn by proximal slopes times h; return True if the full matrix learns."""
+    """Replace slopes of all learning experts by h times proximal slopes; True if the full matrix learns."""
     matrix, state, buffers, record = parts.matrix, parts.state, parts.buffers, parts.features.record
     scores, slopes, lengths, full = buffers.scores, buffers.slopes, buffers.lengths[0], len(buffers.weights) - 1
     stacked = full + 2
@@ -362,7 +361,7 @@ def learn_classes(parts: MixtureParts, batch: Any) -> None:
             experts.end_round(parts.later, parts.matrix)
             continue
         experts.add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
-        if move_thetas(parts.theta, rows, i, slopes[final], h) > 0:  # nothing is certified any more
+        if move_thetas(parts.theta, rows, i, slopes[final], h) > 0:  # overflow: no certificate
             state.sums[experts.CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):

@@ -1,17 +1,16 @@
-"""The numbers at which a mixture clips, so that no sum, square or quotient leaves the range of its type.
-
-Data of ordinary size never meet them. With features of 1e300 and rows of weight 1e-300 they keep every result finite.
+"""Clipping limits of a mixture, so that no sum, square or quotient overflows. Ordinary data never reach them. They keep
+results finite for features of 1e300 and weights of 1e-300.
 """
 
 #: Values of features are clipped here: the difference of two is still a float64.
 LARGEST_VALUE = 8e307
-#: A feature that deviates from its centre by less has no scale: a weight divided by it would leave float64.
+#: A feature with smaller deviations has no scale, since dividing a weight by it would overflow.
 SMALLEST_SCALE = 1e-301
 #: Deviations in units of the scale are clipped here: their squares are summed in float64.
 LARGEST_UNSCALED = 1e15
-#: Learners see labels clipped here, so that squares stay in float64; a smaller spread of labels counts as none.
+#: Labels are clipped here for learning, so that squares stay in float64. The inverse is the minimum spread.
 LARGEST_LABEL, SMALLEST_SPREAD = 1e100, 1e-100
-#: The weights of rows are clipped here for learning; the progressive loss counts them as they are.
+#: Example weights are clipped here for learning, but not in the progressive loss.
 LIGHTEST_ROW, HEAVIEST_ROW = 1e-30, 1e15
 #: The weights and accumulators of the experts on the grid, in units in which features and labels are near 1; float32.
 LARGEST_EXPERT_WEIGHT = 1e30
@@ -19,9 +18,9 @@ LARGEST_EXPERT_WEIGHT = 1e30
 LARGEST_MATRIX_WEIGHT = 1e100
 #: The slope at the combined prediction in units of S: its square is summed in float32.
 LARGEST_SLOPE = 1e15
-#: An expert whose prediction is beyond this predicts the constant instead, so that it does not spoil the others.
+#: An expert with a larger prediction predicts the constant instead.
 LARGEST_PREDICTION = 1e120
-#: If predictions have no range, experts are compared by predictions clipped here: exp(-30) is as good as 0.
+#: If predictions have no range, experts are compared by predictions clipped here.
 FAR_PREDICTION = 30.0
 #: The loss of one row when experts are compared: sums of losses stay in float64.
 LARGEST_LOSS = 1e290
@@ -29,7 +28,7 @@ LARGEST_LOSS = 1e290
 LARGEST_CLASS_LOSS, LONGEST_CLASS_STEP = 30.0, 1e300
 #: The stack does not learn from a row whose <z, A z> is more than this many times the squared spread of labels.
 LONGEST_STACK_STEP = 1e12
-#: The coordinates of theta; a run in which one passes this limit is no longer certified.
+#: The limit of theta's coordinates; beyond it, a run has no certificate.
 LARGEST_THETA = 1e150
 #: Rows with slopes and values below these move theta within its bounds, 1e20 of them.
 ORDINARY_SLOPE, ORDINARY_VALUE = 1e100, 1e30

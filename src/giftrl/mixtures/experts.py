@@ -1,4 +1,4 @@
-"""The experts: linear learners on a grid of parameters, side by side in memory, in units in which features are alike.
+"""The experts (base learners): linear learners on a grid of parameters, in standardised units.
 
 In these units (:mod:`giftrl.mixtures.feature_state`, :mod:`giftrl.mixtures.label_units`) a coordinate of an expert is a
 proximal step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own prediction and
@@ -9,23 +9,23 @@ in units of labels, and
     AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope.
 
 These are the strengths of :class:`giftrl.regularizers.Curvature` and :class:`giftrl.regularizers.AdaGrad`. h and g are
-those of the *combined* prediction, so that one q_j and one r_j serve all experts: measured, that is no worse than one
-for each, and a coordinate takes half the memory. Every L_j is then one formula with three factors,
+taken at the *combined* prediction, so that all experts share one q_j and one r_j. Measured, this is no worse than
+separate ones, and halves the memory. Every L_j is then one formula with three factors,
 
     L_j = prior N + curve q_j + root sqrt(N) sqrt(1 + r_j),
 
 in numbers near 1 whatever the scale of features and labels.
 
-With K scores the classes have L_j in common too, so that c is still one number for each expert; a is a vector of K
+With K scores the classes share L_j too, so that c is still one number for each expert; a is a vector of K
 numbers, and an expert has a weight of feature j for each class.
 
-A coin-betting expert has no rate at all: each coordinate bets a share of what it has won. With slopes z = g u in
-[-1, 1], G the sum of abs(z), theta minus the sum of z and W what was won so far,
+A coin-betting expert has no learning rate: each coordinate bets a share of its winnings. With slopes z = g u in
+[-1, 1], G the sum of abs(z), theta minus the sum of z and W the winnings so far,
 
     x_j = Y (WEALTH + W_j) theta_j / (1 + G_j) / N,    W_j <- max(0, W_j - z x_j N/Y):
 
-the betting strategy of Orabona and Tommasi (2017), in units in which features are alike. With K scores each class bets
-by itself. A block of memory holds the thetas of all scores, then every G, then every W.
+the betting strategy of Orabona and Tommasi (2017), in standardised units. With K scores each class bets separately. A
+block of memory holds the thetas of all scores, then every G, then every W.
 """
 
 import math
@@ -74,7 +74,7 @@ class Expert(NamedTuple):
 
 
 def curvature(beta: float, rho: float) -> Expert:
-    """An expert of curvature: beta is its first strength, rho its rate.
+    """A curvature expert with initial strength beta and rate rho.
 
     >>> curvature(10.0, 4.0)
     Expert(name='curvature 10, rate 4', prior=0.025, curve=0.25, root=0.0)
@@ -83,18 +83,18 @@ def curvature(beta: float, rho: float) -> Expert:
 
 
 def adagrad(beta: float) -> Expert:
-    """An expert of AdaGrad."""
+    """An AdaGrad expert."""
     return Expert(f"adagrad {beta:g}", 0.0, 0.0, 1.0 / beta)
 
 
 class Preset(NamedTuple):
-    """The experts of the grid, and how many features the full matrix can hold."""
+    """The experts of the grid, and the maximum number of features in the full matrix."""
 
     experts: tuple[Expert, ...]
     places: int
 
 
-#: What ``preset`` of the estimators and of ``giftrl train`` may name, with the experts of each.
+#: The presets by name, with their experts.
 PRESETS = {
     # The grids are coarse because little depends on them: a factor of 3 in a beta changes the mean loss by under 0.3%.
     "default": Preset(
@@ -105,7 +105,7 @@ PRESETS = {
         ),
         128,
     ),
-    # Half of the time: four experts; with one score, no coin either.
+    # Half the time: four experts, and no coin with one score.
     "light": Preset((curvature(1.0, 4.0), curvature(100.0, 4.0), adagrad(10.0), adagrad(1000.0)), 0),
 }
 
@@ -119,7 +119,7 @@ def preset(name: str) -> Preset:
 
 @formula
 def bets(grid: Any) -> bool:
-    """True if a mixture of one score has the coin beside this grid: four experts, for haste, go without it."""
+    """True if a mixture of one score has a coin: all presets but those with four experts."""
     return bool(lanes(grid) == 8)
 
 
@@ -152,10 +152,10 @@ def strengths(x: Any, q: Any, z2: Any, by: StrengthFactors) -> Any:
 
 @formula(fast=True)
 def grow(grid: Any, columns: BlockColumns, scores: Any, x: Any, j: int, factor: float, by: StrengthFactors) -> None:
-    """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
+    """Rescale weights after a scale m_j has grown, factor = m_old/m_new: duals stay, strengths rise.
 
-    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not get the
-    weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
+    The dual L_j x_j of the original feature stays, so that an outlier does not inherit the weight of smaller values: in
+    units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
     f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
     new_q, new_z2 = f * f * q, f * f * z2
@@ -168,7 +168,7 @@ def grow(grid: Any, columns: BlockColumns, scores: Any, x: Any, j: int, factor: 
 
 @formula(fast=True)
 def measure(columns: BlockColumns, x: Any, j: int, u: float, by: StrengthFactors) -> Any:
-    """u_j/L_j, in the type in which weights are stored: a step moves x_j along it, and u_j times it is a part of c."""
+    """u_j/L_j in the type of the weights: the step direction of x_j; c sums u_j times it."""
     return x.dtype.type(u) / strengths(x, x[j, columns.curve], x[j, columns.root], by)
 
 
@@ -188,16 +188,16 @@ def move(grid: Any, x: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 @formula(fast=True)
 def remember(columns: BlockColumns, x: Any, j: int, u: float, h: float, g: float) -> None:
-    """Add to q_j and r_j: h is the curvature in units of kappa, g the slope in units of S."""
+    """Update q_j and r_j; h is the curvature in units of kappa, g the slope in units of S."""
     real = x.dtype.type
     most, v = real(LARGEST_EXPERT_WEIGHT), real(u)
     x[j, columns.curve] = min(accumulate(CURVATURE, x[j, columns.curve], real(0.0), real(h) * v * v), most)
     x[j, columns.root] = min(accumulate(ADAGRAD, x[j, columns.root], real(g) * v, real(0.0)), most)
 
 
-#: What a coordinate may bet before it has won anything.
+#: The initial wealth of a coordinate.
 WEALTH = 4.0
-#: A coordinate that has won more bets as if it had won this.
+#: The upper limit of a coordinate's wealth.
 MAX_WEALTH = 1e12
 
 
@@ -219,7 +219,7 @@ def bet_all(x: Any, j: int, at: Any, unit: float, out: Any) -> None:
 
 @formula(fast=True)
 def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> None:
-    """Add the slope z of the coordinate, and what its bet has won in units of Y/N."""
+    """Update a coordinate's coin: add the slope z and the winnings of its bet, in units of Y/N."""
     real = x.dtype.type
     x[j, at] -= real(z)
     x[j, at + scores] += abs(real(z))
@@ -228,17 +228,17 @@ def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> No
 
 @formula(fast=True)
 def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
-    """Add what a bet has won to W_j."""
+    """Add the winnings of a bet to W_j."""
     real, wealth = x.dtype.type, at + scores + scores
     x[j, wealth] = max(real(0.0), min(real(MAX_WEALTH), x[j, wealth] + won))
 
 
-# From the predictions of experts to one: AdaHedge and a Newton stack combine them, a second AdaHedge the candidates.
+# The combination: AdaHedge and a Newton stack combine experts, a second AdaHedge combines the candidates.
 #
 # AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014) weights experts by their losses, at a learning rate that is
 # set by the losses too. Its regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S, with S
 # the largest range of losses in a round and V the sum over rounds of the variance of the losses under the weights. It
-# is at most twice the computed gap whatever the losses are. Nothing is assumed about their range.
+# is at most twice the computed gap whatever the losses are. No bound on their range is assumed.
 #
 # The Newton stack is a linear model of the experts' predictions, f = origin + sum_k v_k z_k with z_k the k-th
 # prediction less the origin. v starts at 1/n and A, the inverse of the curvature seen so far, at COVARIANCE I. With c =
@@ -250,7 +250,7 @@ def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
 # expert r has the share alpha_r = (l_1 + boost l_3) w_r + (l_2 + boost l_4) v_r in the combined prediction.
 # All of this is the same for one score and for K.
 
-#: A smaller gap counts as 0: its inverse would leave float64.
+#: A smaller gap counts as 0, since its inverse would overflow.
 SMALLEST_GAP = 1e-290
 
 
@@ -273,9 +273,9 @@ def hedge(lost: Any, eta: float) -> Any:
 
 @formula(fast=True)
 def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
-    """The gap after a round of these losses: it grows by the mean loss less the mix loss.
+    """The new gap: it grows by the mean loss minus the mix loss.
 
-    mix = -ln(sum_k w_k exp(-eta l_k))/eta; if eta is infinite, the least loss of an expert with weight.
+    mix = -ln(sum_k w_k exp(-eta l_k))/eta; if eta is infinite, the smallest loss of an expert with positive weight.
     """
     # For an expert without weight the difference can be negative.
     above = maximum(losses - least(where_less(0.0, weights, losses, math.inf)), 0.0)
@@ -284,7 +284,7 @@ def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
     return float(gap + max(0.0, mean - mix))
 
 
-#: A before the first row, as a multiple of the identity.
+#: The initial A, as a multiple of the identity.
 COVARIANCE = 0.1
 
 
@@ -320,14 +320,14 @@ CANDIDATES = 4
 #: of the rows before the first label, on which experts cannot be compared, and the recent mean losses of predictions
 #: that are clipped to the range of labels and of those that are not.
 LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED, CLIPPED, LINEAR = range(9)
-#: Row t counts about t^RECENCY in a recent mean: the first predictions, which are wild, count for nothing in the end.
+#: Row t has about the weight t^RECENCY in a recent mean, so that the poor first predictions are forgotten.
 RECENCY = 7.0
-#: The sum of weights stops here: a state must be finite to be restored.
+#: The limit of the sum of weights, so that the state stays finite.
 MOST_WEIGHT = float(np.finfo(np.float64).max)
 
 
 def start_combination(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
-    """Totals, candidates, stack and inverse before the first row; experts without a name are not in the mixture.
+    """The initial totals, candidates, stack and inverse; columns without a name have no expert.
 
     >>> start_combination(["a", ""], [True] * 4)["totals"]
     array([ 0., inf])
@@ -342,7 +342,7 @@ def start_combination(experts: list[str], candidates: list[bool]) -> dict[str, N
 
 
 class Weighing(NamedTuple):
-    """The weights of the experts and of the candidates in a round, in lanes, and the rates that they come from."""
+    """The weights of experts and candidates in a round, in lanes, and their learning rates."""
 
     rate: float
     experts: Any
@@ -352,7 +352,7 @@ class Weighing(NamedTuple):
 
 @formula(fast=True)
 def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float) -> Any:
-    """The weights by both AdaHedges before a round, from the logarithms of the numbers of experts and candidates."""
+    """Compute both AdaHedges' weights; takes the logarithms of the numbers of experts and candidates."""
     eta, last_eta = rate(log_experts, state.sums[GAP]), rate(log_choices, state.sums[LAST_GAP])
     experts, candidates = hedge(read(side, state.totals), eta), hedge(read(FOUR, state.candidates), last_eta)
     return Weighing(eta, experts, last_eta, candidates)
@@ -360,7 +360,7 @@ def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float)
 
 @formula(fast=True)
 def share(boost: float, side: Any, state: Any, out: Any) -> None:
-    """Put the share alpha of each expert into ``out``."""
+    """Compute the share alpha of each expert."""
     experts, choices = 0, 0
     for r in range(len(state.totals)):
         experts += 1 if state.totals[r] < math.inf else 0
@@ -390,7 +390,7 @@ def update_totals(side: Any, state: Any, by: Any, losses: Any, last_losses: Any)
 @formula(fast=True)
 def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
     """Add a row of weight h to the certificate: its loss phi, and phi* at its slope."""
-    # A sum beyond float64 becomes infinite, never NaN; with an infinite phi* nothing is certified.
+    # Overflow gives infinity, never NaN; with an infinite phi* there is no certificate.
     paid, promised = sums[LOSS] + h * phi, sums[CONJUGATE] + h * conjugate
     sums[LOSS] = paid if abs(paid) < math.inf else math.inf
     sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
@@ -407,17 +407,13 @@ def remove_expert(state: Any, expert: int) -> None:
         state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0
 
 
-# Later passes: rows that were learned before update the weights of the experts, and nothing else.
-#
-# A row that was learned before looks easier than it is, most of all to experts that know it by heart. So a later pass
-# leaves all that compares experts (totals, candidates, the stack, the units of labels) and all that counts (the scales
-# and centres of features, the coin, the certificate) as the first pass left it, and continues with the weights of the
-# grid and of the full matrix. Two things keep these from learning rows by heart:
-#
-# - The first strength L_j(0) of an expert is that of a term L_j(0) x_j^2/2, which the first pass pays once. A later
-# pass
-#   pays it in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).
-# - What counts in the end is the mean of the weights over all later rounds.
+# Later passes update the weights of the experts only.
+# The loss on a repeated row is too low, above all for experts that overfit. So a later pass changes neither the
+# comparison of experts (totals, candidates, stack, label units) nor the statistics (feature scales and centres, coin,
+# certificate), but only the weights of the grid and of the full matrix. Two things reduce overfitting:
+# - The initial strength L_j(0) is a penalty L_j(0) x_j^2/2, applied once in the first pass. A later pass #   applies it
+# in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).
+# - The final weights are the mean over all later rounds.
 #
 # With w_t the weights after round t of T, their mean is w_T less the sum of (t - 1)(w_t - w_{t-1})/T, so that a round
 # touches the features of its row alone.
@@ -432,7 +428,7 @@ class LaterSums(NamedTuple):
 
 
 def no_later_rounds(features: int, columns: BlockColumns, matrix: Any, dtype: Any) -> LaterSums:
-    """The sums before the first later round; without features, those of a learner in its first pass."""
+    """Zero sums before the first later round; empty in the first pass."""
     width = int(columns.curve) - int(columns.lanes)
     return LaterSums(system.zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
@@ -442,18 +438,18 @@ def average_weights(later: LaterSums, columns: BlockColumns, x: NDArray[Any], ma
     rounds = later.rounds[0]
     if rounds == 0.0:
         return
-    kept = NonzeroRows.of(later.changes)  # the others are not written to
+    kept = NonzeroRows.of(later.changes)  # other rows have not been written
     grid = x[kept.where, int(columns.lanes) : int(columns.curve)]
     with np.errstate(over="ignore", invalid="ignore"):
         means = grid - kept.rows / grid.dtype.type(rounds)
-    means = np.where(np.isfinite(means), means, grid)  # beyond float32 only where weights are near their limit
+    means = np.where(np.isfinite(means), means, grid)  # overflows float32 only for weights near their limit
     x[kept.where, int(columns.lanes) : int(columns.curve)] = means
     matrix.x[...] = later.matrix / rounds
 
 
 @formula(fast=True)
 def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
-    """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
+    """Set the weights of feature j from column ``at``; ``first`` is the column of the grid."""
     old = load(grid, x, j, at)
     t = x.dtype.type(later.rounds[0])
     store(later.changes, j, at - first, load(grid, later.changes, j, at - first) + (new - old) * t)
@@ -462,7 +458,7 @@ def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: 
 
 @formula(fast=True)
 def shrink_weights(parts: Any, count: Any, norm: float, scores: Any) -> None:
-    """Shrink the weights of a row's features towards 0, all but the constant's."""
+    """Shrink the weights of a row's features, except the constant's."""
     grid, columns, features, x, row = parts.grid, parts.columns, parts.features, parts.x, parts.buffers.row
     real, by = x.dtype.type, factors(grid, norm, parts.buffers.factors)
     first = strengths(x, real(0.0), real(0.0), by)

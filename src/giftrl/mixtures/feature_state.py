@@ -1,9 +1,9 @@
 """The state of each feature, its place in memory, and its scale.
 
-All that every row needs of a feature is in one block, which begins at a cache line. A block is in the type in which
-weights are stored: the weights of the experts (side by side, a group for each score), q_j and r_j of the strengths, the
+The hot data of a feature is one block, aligned to a cache line, in the type of the weights: the weights of the experts
+(side by side, a group for each score), q_j and r_j of the strengths, the
 three numbers of the coin, each for all scores, and three numbers of its scale. With one score it is one cache line
-of float32. The rest is in another array, the record, and theta_j of the certificate is in a third one, of float64.
+of float32. Other data is in a second array, the record; theta_j of the certificate is in a third one, in float64.
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class BlockColumns(NamedTuple):
 
 
 def block_columns(experts: int, scores: int, line: int = 1) -> BlockColumns:
-    """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
+    """The columns for these numbers of experts and scores; blocks are padded to cache lines.
 
     >>> [int(place) for place in block_columns(8, 1)]
     [0, 8, 9, 10, 13, 14, 15, 16]
@@ -58,33 +58,32 @@ ONE_SCORE = block_columns(8, 1)
 
 
 def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
-    """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features."""
+    """A copy aligned to a cache line, with capacity for more features."""
     kept = NonzeroRows.of(x)
     copy = aligned_zeros(max(features, len(x)), x.shape[1], x.dtype)
     copy[kept.where] = kept.rows
     return copy
 
 
-#: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
-#: the rows until it was last dense; its place in the list of dense features and its place in the full matrix, both
-#: from 1, or 0.
+#: The columns of ``FeatureState.record``: scale m_j and centre mu_j; the number of rows with it while dense; the sum of
+#: its values before it was last dense; its places in the list of dense features and in the full matrix, from 1, or 0.
 SCALE, CENTRE, COUNT, TOTAL, DENSE_PLACE, PLACE = range(6)
 RECORD_WIDTH = 6
 #: The entries of ``FeatureState.counts``.
 ROWS, NORM, DENSE, WIDEST = range(4)
 
 
-#: The arrays of the state with a row for each feature.
+#: The arrays by feature.
 BY_FEATURE = ("record", "x", "theta")
 
 
 class Pieces(NamedTuple):
-    """Constants of a mixture, and of a pass."""
+    """Constants of a mixture and of a pass."""
 
-    constant: int  # the feature that is always 1; -1: none, and nothing is centred
+    constant: int  # the constant feature; -1 for none, without centring
     margin: bool  # the units of labels are 1: labels are -1 and +1, or classes
-    boost: float  # the factor of boosted candidates; 1 for none
-    centre_labels: bool  # predictions start at the mean label, which is the weight of the constant
+    boost: float  # the factor of boosted candidates; 1 for no boost
+    centre_labels: bool  # the mean label is the weight of the constant
     again: bool = False  # in a later pass: see giftrl.mixtures.experts
 
 
@@ -92,11 +91,11 @@ class FeatureState(NamedTuple):
     """The scales, centres and counts of the features, and their weights, in arrays that several loops share."""
 
     record: NDArray[np.float64]
-    dense: NDArray[np.uint64]  # which features are dense, and when each of those was last seen
+    dense: NDArray[np.uint64]  # the dense features, and the last row with each
     stamps: NDArray[np.float64]
     counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
     x: NDArray[Any]  # the blocks
-    theta: NDArray[np.float64]  # that of the certificate, a column for each score
+    theta: NDArray[np.float64]  # theta of the certificate, a column for each score
 
 
 def no_features(x: NDArray[Any], scores: int = 1) -> FeatureState:
@@ -108,10 +107,10 @@ def no_features(x: NDArray[Any], scores: int = 1) -> FeatureState:
 
 
 def with_capacity(features: FeatureState, dimension: int, width: int) -> FeatureState:
-    """The same state, with a list that is long enough for the dense features of rows with this many entries."""
+    """Enlarge the list of dense features for rows with this many entries."""
     if len(features.dense) >= dimension:
         return features
-    # They are at most 1/0.4 times as many as the entries of an average row, plus those of one more row.
+    # There are at most 1/0.4 times the entries of an average row, plus one more row.
     places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
     if len(features.dense) >= places:
         return features
@@ -121,20 +120,20 @@ def with_capacity(features: FeatureState, dimension: int, width: int) -> Feature
 
 
 def grown(features: FeatureState, dimension: int) -> FeatureState:
-    """The same state with space for this many features, in memory of its own that begins at a cache line."""
+    """A copy with capacity for this many features, aligned to a cache line."""
     kept = (NonzeroRows.of(array) for array in (features.record, features.theta))
     record, theta = (rows._replace(length=max(dimension, rows.length)).array() for rows in kept)
     return features._replace(record=record, theta=theta, x=aligned(features.x, dimension))
 
 
 def pickled(features: FeatureState) -> FeatureState:
-    """The state as a pickle keeps it, with the features that were seen."""
+    """The state for a pickle, with seen features only."""
     seen: Any = {name: NonzeroRows.of(getattr(features, name)) for name in BY_FEATURE}
     return features._replace(**seen)
 
 
 def unpickled(features: FeatureState) -> FeatureState:
-    """The state that :func:`pickled` was given; the blocks begin at a cache line again."""
+    """The inverse of :func:`pickled`; blocks are aligned again."""
     arrays: Any = {name: getattr(features, name).array() for name in BY_FEATURE}
     return features._replace(**arrays | {"x": aligned(arrays["x"])})
 
@@ -151,7 +150,7 @@ def sound_dense(features: FeatureState) -> bool:
 
 
 def sound_record(features: FeatureState, columns: BlockColumns, size: int, places: int) -> bool:
-    """True if scales and counts are not negative, and features have places that the full matrix has."""
+    """True if scales and counts are non-negative, and places in the full matrix are valid."""
     record, count = features.record, features.x[:, int(columns.count)]
     if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():
         return False
@@ -167,15 +166,14 @@ def mean_norm(features: Any) -> float:
     return features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
 
 
-# Features on a common scale: dense ones centred, all divided by their largest deviation, in one pass.
+# Feature scaling in one pass: dense features are centred, and all are divided by their largest deviation.
 #
 # A feature that is in at least half of the rows is *dense*, until it falls below 0.4; it is centred at its running mean
 # mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) so far, this row included, and a
-# learner sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300
-# are like any others.
+# learner sees u_j = (v - mu_j)/m_j in [-1, 1]. So predictions are invariant to the scale of features, even near 1e300
+# or 1e-300.
 #
-# Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes
-# with
+# When m_j and mu_j change, the weights w_j on u_j must be adjusted. So each entry of a row has
 #
 #     growth   m_old/m_new if m_j has grown, else 1,
 #     drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
@@ -184,15 +182,15 @@ def mean_norm(features: Any) -> float:
 # of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
 # and a feature have in common would count twice, and w_j would be half of what it should be.
 #
-# Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
-# feature, beside its weights: 1/m_j, or 0 if an entry needs more than that; how many rows have the feature; and the sum
-# of its u_j, since it was last dense. In float32 the count stops at 2^24 rows. A row costs O(nonzeros + dense
+# Most entries of sparse rows are neither dense nor beyond their scale. For these, the block of the feature suffices:
+# 1/m_j, or 0 if an entry needs more than that; the number of rows with the feature, and the sum of its u_j, since it
+# was last dense. In float32 the count stops at 2^24 rows. A row costs O(nonzeros + dense
 # features).
 
 
 #: A deviation below this part of the mean is rounding.
 ROUNDING_PART = 1e-12
-#: 1/m_j is of use if it and its inverse are far from the ends of float32.
+#: Limits within which 1/m_j and its inverse are safe in float32.
 SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
 
 
@@ -201,7 +199,7 @@ ONE = np.uint64(1)
 
 @formula
 def quick_scale(m: float) -> float:
-    """1/m_j for :func:`giftrl.mixtures.feature_state.scale_quickly`, or 0 if it is of no use there."""
+    """1/m_j for :func:`scale_quickly`, or 0 if it is out of range."""
     return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
 
 
@@ -257,7 +255,7 @@ def move_value(
 def scale_value(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
-    """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
+    """Count an entry; returns u, growth and drift. ``per_row`` is 1 / number of rows."""
     quick, growth = quick_growth(features, columns, x, pieces, j, v, many)
     if quick != x.dtype.type(0.0):
         return np.float64(quick), np.float64(growth), 0.0
@@ -271,7 +269,7 @@ def scale_value(
     count = np.float64(x[j, columns.count]) + 1.0
     x[j, columns.count] = count
     place = np.uint64(features.counts[DENSE])
-    # In a sound state there is always room for one more; counts that are wrong must not lead beyond the list.
+    # A valid state always has room for one more; the check protects against wrong counts.
     if count < many or np.int64(j) == pieces.constant or place >= np.uint64(len(features.dense)):
         return move_value(features, columns, x, pieces, j, v, 0.0, False)
     features.dense[place], features.stamps[place] = j, t
@@ -286,7 +284,7 @@ def scale_value(
 def scale_missing(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, place: Any, per_row: float
 ) -> tuple[float, float, float]:
-    """u, growth and drift of the dense feature at this place of the list, which a row lacks."""
+    """u, growth and drift of a dense feature that is missing in the row."""
     record, dense, stamps, t = features.record, features.dense, features.stamps, features.counts[ROWS]
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
@@ -308,10 +306,10 @@ SCALE_TOLERANCE = np.float32(1.0000003)
 
 
 class Entries(NamedTuple):
-    """A row as learners see it: which features, and u in the type of weights.
+    """A scaled row: features, and u in the type of the weights.
 
-    Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0, and
-    ``growth`` and ``drift`` are in the order of that list. ``many[1]`` is how many values are huge.
+    ``moved[:many[0]]`` lists the few entries whose growth may differ from 1 or drift from 0; ``growth`` and ``drift``
+    have the same order. ``many[1]`` is the number of huge values.
     """
 
     j: NDArray[np.uint64]
@@ -323,7 +321,7 @@ class Entries(NamedTuple):
 
 
 def entries(width: int, dtype: Any) -> Entries:
-    """Memory for rows of up to this many entries."""
+    """Allocate buffers for rows of up to this many entries."""
     return Entries(
         np.empty(width, np.uint64), np.empty(width, dtype), np.ones(width), np.zeros(width),
         np.empty(width, np.uint64), np.zeros(2, np.uint64),
@@ -337,7 +335,7 @@ def round_compiled(x: Any, v: Any) -> Any:
 
 @compiled_as(round_compiled)
 def rounded(x: Any, v: Any) -> Any:
-    """v in the type of x, infinite if it is too large for that."""
+    """v in the type of x; infinite on overflow."""
     with np.errstate(over="ignore"):
         return x.dtype.type(v)
 
@@ -346,7 +344,7 @@ def rounded(x: Any, v: Any) -> Any:
 def scale_quickly(
     columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
 ) -> tuple[Any, Any, Any]:
-    """Fill in the entries of row i that neither move nor are dense, list the others, count both, and sum u^2."""
+    """Fast path: fill in entries of row i that neither move nor are dense, list the others, and sum u^2."""
     real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
     zero, one, within, most, squares = real(0.0), real(1.0), real(SCALE_TOLERANCE), real(many), real(0.0)
     for k in range(begin(rows, i), end(rows, i)):
@@ -367,7 +365,7 @@ def scale_quickly(
 
 @formula
 def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
-    """Put an entry that moves into the row; return u as it is stored."""
+    """Store an entry that moves; returns the stored u."""
     row.j[n], row.u[n], row.moved[listed] = j, moved[0], n
     row.growth[listed], row.drift[listed] = moved[1], moved[2]
     return row.u[n]
@@ -377,11 +375,11 @@ def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, fl
 def scale_row(
     features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries
 ) -> Any:
-    """Update the features by row i, and fill in its entries; return how many there are."""
+    """Update the features by row i and fill in its entries; returns their number."""
     counts = features.counts
     counts[ROWS] += 1.0
-    # A feature is dense if so many rows have it. With the extra half, one of the first row is dense, and one that is
-    # new in the second row is not.
+    # The number of rows that makes a feature dense. With the extra half, features of the first row are dense, but not
+    # those new in the second row.
     many, per_row = 0.5 * counts[ROWS] + 0.5 if pieces.constant >= 0 else np.inf, 1.0 / counts[ROWS]
     n, others, squares = scale_quickly(columns, x, pieces, rows, i, many, row)
     row.many[1] = np.uint64(0)
@@ -417,7 +415,7 @@ def value_again(record: Any, j: int, v: float) -> float:
 
 @formula
 def scale_row_again(features: FeatureState, rows: Any, i: int, stamp: float, row: Entries) -> Any:
-    """Fill in the entries of a row of a later pass, without updating anything; return how many there are."""
+    """Fill in the entries of a row of a later pass, without updates; returns their number."""
     record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):

@@ -1,22 +1,21 @@
-"""One more expert when features are few: a full matrix of curvature, the Newton step of online ridge regression.
+"""The full-matrix expert for few features: an online Newton step, as in online ridge regression.
 
-A = (N/beta I + sum of h u u')^-1 over the features seen so far, x -= a A u with the proximal scalar a for
-c = <u, A u>, and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature gets a
-place in A when it is first learned from. When features outnumber the places, the expert leaves the mixture.
+A = (N/beta I + sum of h u u')^-1 over the features seen so far, x -= a A u with the proximal scalar a for c = <u, A u>,
+and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature gets a place in A at its
+first update. If there are more features than places, the expert leaves the mixture.
 
-A round costs the square of the number of features. So the expert learns on credit: it begins with CREDIT
-multiplications, earns EARNED for each entry of a row, and passes over rows that it cannot pay for. On a short stream it
-learns from every row; on a long one it costs no more than the other experts.
+A round costs the square of the number of features. So the expert has a compute budget: it starts with CREDIT
+multiplications, gains EARNED per entry of a row, and skips rows beyond the budget. On a short stream it learns from
+every row; on a long one it costs no more than the other experts.
 
-With K scores there is a matrix A_m and a column of weights for each class, with places and credit in common. A_m gets
+With K scores there is a matrix A_m and a column of weights for each class, with shared places and budget. A_m gets
 a quarter of the curvature of its class (a rate of 4, as in the grid), and all classes step at one length, the mean of
 the <u, A_m u> weighted by the squared slopes.
 
 Rank-one downdates of A are delayed, and applied eight at a time: A = inverse - sum_b late_b late_b'. A round that takes
-v v' from A writes v to the next free row of ``late``, and eight rounds together read and write ``inverse`` once: it is
-larger than the nearest cache, and most of a round's time is its way there and back. Delayed vectors are part of the
-state, so that a stream gives the same bits in any batches. Free rows of ``late`` are 0, and so is every vector at
-places that no feature has.
+v v' from A writes v to the next free row of ``late``, and eight rounds together read and write ``inverse`` once: it
+exceeds the first-level cache, so its memory traffic dominates. Delayed vectors are part of the state, so that any split
+into batches gives the same bits. Free rows of ``late`` are 0, and so are vectors at unused places.
 """
 
 import math
@@ -31,15 +30,15 @@ from giftrl.mixtures.experts import remove_expert
 from giftrl.mixtures.feature_state import PLACE
 from giftrl.ops.scalar import clamp
 
-#: beta of its first strength N/beta.
+#: The beta of the initial strength N/beta.
 BETA = 100.0
 #: The rate of the matrices of K classes.
 RATE = 4.0
-#: Multiplications: 2,000 rounds of 128 features, and about what the other experts do with an entry.
+#: The compute budget in multiplications: initial, and gain per entry.
 CREDIT, EARNED = 3.2e7, 64.0
 #: The matrices of all classes have at most this many numbers: K times the square of the places.
 MOST_NUMBERS = 1 << 18
-#: A row adds to the curvature along it at most this factor: beyond that, rounding would undo the rest.
+#: The maximum factor by which a row increases the curvature along it, because of rounding.
 MAX_CURVATURE_GAIN = 1e8
 #: The same for K scores, here and in the stack.
 MAX_CURVATURE_GAIN_OF_CLASSES = 1e6
@@ -55,10 +54,10 @@ class Matrix(NamedTuple):
     inverse: NDArray[np.float64]  # A
     x: NDArray[np.float64]  # the weights
     prior: NDArray[np.float64]  # the first diagonal entry of A for each place
-    size: NDArray[np.int64]  # how many places are taken; -1 once the expert has left the mixture
+    size: NDArray[np.int64]  # number of used places; -1 after the expert has left the mixture
     credit: NDArray[np.float64]
     late: NDArray[np.float64]  # the delayed downdates of A
-    waiting: NDArray[np.int64]  # how many there are
+    waiting: NDArray[np.int64]  # their number
 
 
 def nothing_late(inverse: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -67,9 +66,9 @@ def nothing_late(inverse: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:
-    """An expert with places for this many features, or an absent one if there are none; ``classes`` for K scores.
+    """An initial expert with this many places (0: absent); ``classes`` for K scores.
 
-    With many classes there are fewer places than asked for.
+    Many classes reduce the number of places.
 
     >>> new_matrix(128).inverse.shape, new_matrix(128, 100).inverse.shape, new_matrix(0).size
     ((128, 128), (100, 51, 51), array([-1]))
@@ -106,7 +105,7 @@ def rescale(matrix: Matrix, s: Any, g: float) -> None:
 
 @formula(fast=True)
 def isolate(matrix: Matrix, s: Any, own: float) -> None:
-    """Make row s and column s of A zeros, but for the diagonal entry ``own``."""
+    """Set row and column s of A to 0 except the diagonal entry ``own``."""
     for k in range(matrix.size[0]):
         matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
     matrix.inverse[s, s] = own
@@ -116,7 +115,7 @@ def isolate(matrix: Matrix, s: Any, own: float) -> None:
 
 @formula(fast=True)
 def advance(matrix: Matrix) -> bool:
-    """Count a row of ``late``; return True if it was the last free one, so that all must be applied."""
+    """Count a row of ``late``; returns True if it is full and must be applied."""
     matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE_ROWS
     return bool(matrix.waiting[0] == 0)
 
@@ -128,7 +127,7 @@ def apply_late(matrix: Matrix) -> None:
     for k in range(n):
         v0, v1, v2, v3 = late[0, k], late[1, k], late[2, k], late[3, k]
         v4, v5, v6, v7 = late[4, k], late[5, k], late[6, k], late[7, k]
-        for i in range(n):  # all eight in one step, so that a[k, i] is read and written once
+        for i in range(n):  # all eight at once, so that a[k, i] is read and written once
             first = v0 * late[0, i] + v1 * late[1, i] + v2 * late[2, i] + v3 * late[3, i]
             a[k, i] -= first + (v4 * late[4, i] + v5 * late[5, i] + v6 * late[6, i] + v7 * late[7, i])
     for b in range(LATE_ROWS):
@@ -141,20 +140,20 @@ def apply_late(matrix: Matrix) -> None:
 
 @formula(fast=True)
 def of_class(matrix: Matrix, m: Any) -> Any:
-    """The part of class m, as the matrix of one score: views of the same memory."""
+    """The matrix of class m, as views of the same memory."""
     inverse, x, late = matrix.inverse[m], matrix.x[:, m], matrix.late[m]
     return Matrix(inverse, x, matrix.prior, matrix.size, matrix.credit, late, matrix.waiting)
 
 
 @formula(fast=True)
 def is_in(matrix: Matrix) -> bool:
-    """True while the expert is part of the mixture."""
+    """True if the expert is part of the mixture."""
     return bool(matrix.size[0] >= 0)
 
 
 @formula(fast=True)
 def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
-    """Pay for a row and give its new features places; return True if the expert learns from it."""
+    """Charge the budget and give new features places; returns True if the expert learns from the row."""
     if not is_in(matrix):
         return False
     credit = min(CREDIT, matrix.credit[0] + EARNED * count)
@@ -178,15 +177,14 @@ def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, co
 
 @formula(fast=True)
 def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
-    """Follow the scale of the feature at place s after it has grown by 1/factor.
-
-    What was learned of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
-    variance does not exceed that of a new feature. With g that growth, the dual is kept as in the other experts.
+    """Rescale the feature at place s after its scale has grown by 1/factor. Its row and column of A grow by g =
+    1/factor, or less, so that its variance does not exceed that of a new feature. The dual is kept, as in the other
+    experts.
     """
     known = variance(matrix, s)
     most = np.sqrt(matrix.prior[s] / known) if known > 0.0 else np.inf
     g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
-    if g > MAX_CURVATURE_GAIN:  # nothing but rounding is left of it
+    if g > MAX_CURVATURE_GAIN:  # only rounding error is left
         isolate(matrix, s, matrix.prior[s])
         matrix.x[s] = 0.0
     else:
@@ -196,7 +194,7 @@ def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
 
 @operation
 def follow_scale(state: Any, matrix: Matrix, s: Any, factor: float) -> None:
-    """:func:`grow_matrix`, or what the state of K scores brings instead."""
+    """:func:`grow_matrix`; K scores override this."""
     grow_matrix(matrix, s, factor)
 
 
@@ -213,7 +211,7 @@ def measure_matrix(matrix: Matrix, record: Any, row: Any, count: int) -> float:
 
 @formula(fast=True)
 def drift_matrix(matrix: Matrix, record: Any, row: Any) -> float:
-    """The move of the constant with the centres of features."""
+    """The shift of the constant due to moved centres."""
     moved = 0.0
     for listed in range(row.many[0]):
         s = np.int64(record[row.j[row.moved[listed]], PLACE]) - 1
@@ -235,7 +233,7 @@ def put_in_places(matrix: Matrix, record: Any, row: Any, count: int, u: Any) -> 
 
 @formula(fast=True)
 def multiply(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
-    """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
+    """Compute A u; returns <u, A u> and an upper bound, since A never exceeds its initial diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
@@ -259,7 +257,7 @@ def multiply(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any)
 
 @formula(fast=True)
 def sound_product(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
-    """Put A u into ``au`` and return <u, A u>; a matrix spoilt by rounding is first reset to its prior."""
+    """Compute A u and return <u, A u>; a matrix with excessive rounding error is first reset to its prior."""
     c, most = multiply(matrix, record, row, count, u, au)
     if not -1e-6 * most <= c <= 1e3 * most:
         for s in range(matrix.size[0]):
@@ -270,7 +268,7 @@ def sound_product(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au:
 
 @formula(fast=True)
 def spread_matrix(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
-    """Put u and A u of a row into memory, and return <u, A u>."""
+    """Compute u and A u of a row; returns <u, A u>."""
     put_in_places(matrix, record, row, count, u)
     return sound_product(matrix, record, row, count, u, au)
 
@@ -281,7 +279,7 @@ def learn_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     part = 1.0 / (1.0 / min(h, MAX_CURVATURE_GAIN / (c + SMALLEST_DIVISOR)) + c) if h > 0.0 else 0.0
     for k in range(matrix.size[0]):
         matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
-    late, root = matrix.late[matrix.waiting[0]], math.sqrt(part)  # take part A u (A u)' from A, delayed
+    late, root = matrix.late[matrix.waiting[0]], math.sqrt(part)  # delayed downdate of A by part A u (A u)'
     for k in range(matrix.size[0]):
         late[k] = root * au[k]
 
@@ -296,7 +294,7 @@ def step_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
 
 @formula(fast=True)
 def grow_classes(matrix: Matrix, s: Any, factor: float) -> None:
-    """:func:`grow_matrix` for each class; if rounding has left A_m no variance, the feature begins anew."""
+    """:func:`grow_matrix` for each class; if rounding has left no variance in A_m, the feature is reset."""
     for m in range(len(matrix.inverse)):
         own = of_class(matrix, m)
         if not variance(own, s) > 0.0:
@@ -306,7 +304,7 @@ def grow_classes(matrix: Matrix, s: Any, factor: float) -> None:
 
 @formula(fast=True)
 def spread_classes(matrix: Matrix, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
-    """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
+    """Compute A_m u and <u, A_m u> for each class; returns the mean of the latter, weighted by g_m^2."""
     put_in_places(matrix, record, row, count, u)
     total, weight = 0.0, 0.0
     for m in range(len(c)):

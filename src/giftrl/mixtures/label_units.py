@@ -1,13 +1,13 @@
-"""The units of labels: the first prediction and the range of predictions, the slope and the curvature of the loss.
+"""The scale of labels: offset, spread and range, and the scale of slope and curvature.
 
-With labels -1 and +1 predictions start at 0, and all units are 1. With real labels they start at o, the running mean
+With labels -1 and +1, predictions start at 0 and all units are 1. In regression they start at o, the running mean
 label; Y is the mean distance of labels from o, S the mean absolute slope of the loss at o, and predictions stay between
 the smallest and the largest label so far. kappa = S/Y is the curvature of a parabola with slope S at distance Y.
 
-The curvature of a loss with kinks is 0 nearly everywhere. In its place stands that of a parabola which has the mean
-slope of the combined predictions at their mean residual, or at distance 1 for labels -1 and +1.
+The curvature of a piecewise linear loss is 0 almost everywhere. It is replaced by the curvature of a parabola with the
+mean slope at the mean residual, or at distance 1 for labels -1 and +1.
 
-Beyond the range of predictions the loss from which experts learn is continued linearly (:class:`Extended`).
+Beyond the range of predictions, experts learn from a linear continuation of the loss (:class:`Extended`).
 """
 
 import math
@@ -38,15 +38,15 @@ from giftrl.ops.scalar import clamp
 #: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.
 WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)
 UNIT_COUNT = 12
-#: The units of the labels of K scores: all are 1, and nothing is subtracted.
+#: The units for K scores: scale 1, offset 0.
 CLASS_UNITS: NDArray[np.float64] = np.ones(UNIT_COUNT)
 CLASS_UNITS[[OFFSET, ORIGIN]] = 0.0
-#: The mean residual counts as at least this part of Y: as it goes to 0, the curvature of the parabola has no bound.
+#: The minimum of the mean residual relative to Y, which bounds the curvature of the parabola.
 LEAST_RESIDUAL = 1e-3
 
 
 def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
-    """The units before the first label; ``margin`` says that labels are -1 and +1."""
+    """The initial units; ``margin`` is True for labels -1 and +1."""
     units = np.zeros(UNIT_COUNT)
     units[LOW], units[HIGH] = np.inf, -np.inf
     if margin:
@@ -58,19 +58,19 @@ def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
 
 @formula
 def ready(units: Any) -> bool:
-    """True once Y and S are known: two labels differ, and before that there is nothing to learn."""
+    """True once Y and S are known, after two different labels."""
     return bool(units[SPREAD] > SMALLEST_SPREAD and units[SLOPE] > SMALLEST_SPREAD)
 
 
 @formula
 def unit_spread(units: Any) -> float:
-    """Y, or 1 while it is not known."""
+    """Y, or 1 before it is known."""
     return float(units[SPREAD]) if ready(units) else 1.0
 
 
 @formula
 def unit_slope(units: Any) -> float:
-    """S, or 1 while it is not known."""
+    """S, or 1 before it is known."""
     return float(units[SLOPE]) if ready(units) else 1.0
 
 
@@ -96,7 +96,7 @@ def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
 
 @formula
 def update_label_means(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
-    """Add a label to the means, after it was learned from."""
+    """Update the means by a label."""
     if margin:
         return
     first = units[WEIGHT] == 0.0
@@ -110,7 +110,7 @@ def update_label_means(loss: Any, units: Any, y: float, h: float, margin: bool, 
             units[ORIGIN] = units[OFFSET]
             return
         o = 0.0
-    # The first distance from o that is not 0 counts for all labels before it too.
+    # The first nonzero distance from o is also used for all earlier labels.
     part = h / units[WEIGHT] if known else 1.0
     units[SPREAD] += part * (min(spread(loss, y, o), LARGEST_LABEL) - units[SPREAD])
     units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST_LABEL) - units[SLOPE])
@@ -131,7 +131,7 @@ def update_residual_means(loss: Any, units: Any, p: float, y: float, h: float, g
 
 @formula
 def bend(loss: Any, units: Any, p: float, y: float, g: float, margin: bool) -> float:
-    """The curvature of the loss at p, with g its slope there; for a loss with kinks, that of the parabola instead."""
+    """The curvature of the loss at p, where its slope is g; for a loss with kinks, the curvature of the parabola."""
     if not kinked(loss):
         return bend_at(loss, p, y, g)
     if units[JUDGED] == 0.0:
@@ -150,7 +150,7 @@ def temperature(units: Any, margin: bool) -> float:
 
 
 class Extended(NamedTuple):
-    """phi between low and high, and its tangents beyond: a prediction far outside does not cost its squared distance.
+    """phi in [low, high], continued by its tangents, so that far predictions have a linear loss.
 
     phi(p; y) for p in [low, high]; phi(high) + phi'(high) (p - high) above; the mirror image below. Its slopes are
     those of phi between phi'(low) and phi'(high), and so is its proximal step.

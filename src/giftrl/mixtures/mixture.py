@@ -1,4 +1,4 @@
-"""The default learner: many linear learners in one pass, combined into one; for one score and for K scores."""
+"""The default learner: a mixture of linear learners in one pass, for one score or K scores."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -50,15 +50,15 @@ from giftrl.mixtures.round import Buffers, MixtureBatch, MixtureParts, State, bu
 from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
 from giftrl.ops.loss import accepts, bold, reach
 
-#: Predictions outside the range of labels must be worse by this part for clipping to pay.
+#: Clip if unclipped predictions have a loss higher by this factor.
 CLIPPING_GAIN = 0.1
 
 
 class BoundLoops(NamedTuple):
     """The compiled loops of a mixture with their packed arguments."""
 
-    made_of: tuple[Any, ...]  # valid until one of these is replaced
-    width: int  # the most entries of a row that the buffers have room for
+    made_of: tuple[Any, ...]  # valid until one of the packed arguments is replaced
+    width: int  # the buffers' capacity in entries of a row
     learn: Loop
     parts: PackedArgument
     score: Loop
@@ -66,17 +66,17 @@ class BoundLoops(NamedTuple):
 
 
 class Mixture(RowLearner):
-    """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``."""
+    """The base of mixtures; its state is ``features`` (with the experts' weights), ``matrix`` and ``mixing``."""
 
-    places: BlockColumns  # of the numbers of a feature
-    expert_names: list[str]  # by column; "" for a column without an expert
+    places: BlockColumns  # the columns of a feature's block
+    expert_names: list[str]  # names of experts by column; "" for an empty column
     pieces: Pieces
     mixing: Any
-    clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
+    clip: Callable[[ArrayLike], Array]  # from scores to clipped predictions
     _loop: ClassVar[Any]  # the loop that learns a batch
     _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
     _loops: BoundLoops | None = None
-    _row: OneRow | None = None  # memory for dense rows that come one by one, once there was one
+    _row: OneRow | None = None  # buffer for single dense rows, created on first use
 
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
@@ -103,7 +103,7 @@ class Mixture(RowLearner):
         self._again = False
         coin = "coin betting" if classes is not None or experts.bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
-        unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
+        unused = ["", ""] if classes is None else []  # to fill registers of four numbers
         self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
     def _columns(self) -> BlockColumns:
@@ -113,7 +113,7 @@ class Mixture(RowLearner):
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         if len(weights) == 0 or weights.all():
             return self._learn(rows, y, weights)
-        # Rows of weight 0 are predicted, and leave everything as it is.
+        # Rows of weight 0 are predicted, but change nothing.
         bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
         predictions = []
         for first, last in pairwise(bounds):
@@ -125,7 +125,7 @@ class Mixture(RowLearner):
         return np.concatenate(predictions)
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """Learn from rows that all have weight."""
+        """Learn from rows of positive weight."""
         single = self.classes is None and len(y) == 1 and len(weights) == 0
         if single and isinstance(rows, Dense) and rows.data.dtype == np.float64:
             return self._learn_dense_row(rows.data, y)
@@ -139,7 +139,7 @@ class Mixture(RowLearner):
         return predictions
 
     def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
-        """Learn from one row through memory that is kept, which is quicker than to pass its own."""
+        """Learn from one row through a reused buffer, which is faster."""
         row = self._row
         if row is None or row.width != len(values):
             row = self._row = self.one_row(Dense(np.zeros(len(values)), len(values)))
@@ -154,7 +154,7 @@ class Mixture(RowLearner):
         return row
 
     def learn_row(self, row: OneRow) -> None:
-        """Learn from one row that has weight."""
+        """Learn from one row of positive weight."""
         loops = self._prepared(row.width)
         if row.learns_with is not loops:
             row.learns_with, row.learn = loops, loops.learn.bind(loops.parts, row.batch)
@@ -178,7 +178,7 @@ class Mixture(RowLearner):
         made_of = self.loss, features, matrix, mixing, later, self._again, self.compiled
         loops = self._loops
         if loops is None or width > loops.width or any(map(is_not, loops.made_of, made_of)):
-            if loops is not None:  # rows that grow bit by bit do not often find too little room
+            if loops is not None:  # spare capacity for rows that grow slowly
                 width = max(width, 2 * loops.width if width > loops.width else loops.width)
             pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
             parts = MixtureParts(
@@ -196,9 +196,8 @@ class Mixture(RowLearner):
         return loops
 
     def repeat(self) -> None:
-        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.experts`.
-
-        They do not count as rounds, and the certificate remains that of the rows before.
+        """Begin a later pass over the same rows (:mod:`giftrl.mixtures.experts`). Repeated rows do not count as rounds
+        and do not change the certificate.
 
         >>> import numpy as np
         >>> from giftrl.mixtures import MixtureLearner
@@ -241,11 +240,11 @@ class Mixture(RowLearner):
 
     @property
     def x(self) -> Array:
-        """The weights of the features, with a column for each class if there are classes."""
+        """The weights of the features, with a column for each class if multiclass."""
         return self.weights_of(slice(None))
 
     def weights_of(self, features: Any) -> Array:
-        """The entries of x for some features, by their numbers or as a slice."""
+        """Entries of x for some features, given by numbers or a slice."""
         every = isinstance(features, slice)
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
         weights = self._prepared(0).weights
@@ -307,7 +306,7 @@ class Mixture(RowLearner):
                 self.witnesses.grow(dimension)
 
     def own_state(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the state without those of the stored examples."""
+        """The arrays of the state, without stored examples."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
         if self._again:
             parts["later"] = self._later
@@ -315,13 +314,13 @@ class Mixture(RowLearner):
 
     @property
     def sound(self) -> bool:
-        """True if the state can be restored: no number in it is NaN, or infinite if it must not be."""
+        """True if the state can be restored, without NaN or invalid infinities."""
         return unsound(self, self.own_state()) is None
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of a learner with the same parts."""
         bad = unsound(self, state)
-        require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
+        require(bad is None, "state", bad, f"must be that of {self!r}", "create the learner with the same parts")
 
         def part(name: str, kind: Any, *but: str) -> Any:
             given = {key: state[f"{name}.{key}"] for key in kind._fields}
@@ -339,13 +338,13 @@ class Mixture(RowLearner):
         return f"{type(self).__name__}({size}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle keeps the features that were seen."""
+        """Pickle with seen features only."""
         changes: Any = NonzeroRows.of(self._later.changes)
         features, later = pickled(self.features), self._later._replace(changes=changes)
         return self.__dict__ | {"features": features, "_later": later, "_loops": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle, in which an array need not begin at a cache line."""
+        """Restore from a pickle, and align arrays again."""
         self.__dict__.update(state)
         self.features = unpickled(self.features)
         changes: Any = self._later.changes
@@ -353,11 +352,11 @@ class Mixture(RowLearner):
 
 
 class MixtureLearner(Mixture):
-    """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
+    """A linear model without hyperparameters: a mixture of base learners, weighted by their losses.
 
     Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.feature_state` and
-    :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
-    features: what was learned is one weight vector, ``x``.
+    :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of this is linear in the
+    features: the result is one weight vector, ``x``.
 
     Args:
         dimension: the number of features.
@@ -411,8 +410,8 @@ class MixtureLearner(Mixture):
     def clipping_pays(self) -> bool:
         """True if predictions that may leave the range of the labels seen would recently have cost a tenth more.
 
-        This happens if labels have a limit that they often reach, and not if there is a trend: on the data set
-        cpusmall, with labels up to 99, leaving the range costs 100 times as much.
+        This happens if labels often reach a limit, and not if there is a trend. On the data set cpusmall, with labels
+        up to 99, unclipped predictions have 100 times the loss.
         """
         clipped, linear = self.mixing.sums[[experts.CLIPPED, experts.LINEAR]]
         return bool(linear - clipped > CLIPPING_GAIN * abs(clipped))
@@ -425,7 +424,7 @@ class MixtureLearner(Mixture):
 
 
 class MulticlassMixture(Mixture):
-    """K linear models with one loss of their K scores that need no parameter: experts mixed as they prove themselves.
+    """A multiclass linear model without hyperparameters: a mixture of base learners with one loss of K scores.
 
     Everything is as in :class:`giftrl.mixtures.MixtureLearner`, with a column of weights for each class.
 
@@ -470,12 +469,12 @@ class MulticlassMixture(Mixture):
         return class_buffers(width, self.classes, len(self.matrix.x), self.dtype, self.grid_experts)
 
     def clip(self, scores: ArrayLike) -> Array:
-        """Scores that count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
+        """Clip scores: with the hinge loss at 1 below the best, since lower scores have the same loss."""
         array = np.asarray(scores, np.float64)
         return np.asarray(np.maximum(array, array.max(axis=-1, keepdims=True) - reach(self.loss)))
 
 
-# The check of a stored state before a learner continues from it: compiled loops use its numbers as indices.
+# Validation of a stored state, since compiled loops use its numbers as indices.
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -493,7 +492,7 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 
 
 def unsound(learner: Any, state: Arrays) -> str | None:
-    """The name of an array that a mixture cannot continue from, or None."""
+    """The name of an invalid array in a state, or None."""
     own: Arrays = learner.own_state()
     for name in own:
         if name not in state or not _fits(name, own[name], state[name]):
@@ -513,11 +512,11 @@ def unsound(learner: Any, state: Arrays) -> str | None:
 
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
-    """True if an array has the type and shape that it has in a new learner, and no forbidden number."""
+    """True if an array has the type and shape as in a new learner, and valid numbers."""
     first = 1 if name in GROWING_ARRAYS else 0
     if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
         return False
-    if name == "features.theta":  # infinite once nothing is certified
+    if name == "features.theta":  # infinite without a certificate
         return not np.isnan(given).any()
     if name in MUST_BE_FINITE:
         return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
@@ -525,7 +524,7 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
-    """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
+    """True if the sums of later passes, if any, are finite and have the shape of the weights."""
     if not any(f"later.{name}" in state for name in experts.LaterSums._fields):
         return True
     for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():

@@ -1,13 +1,13 @@
 """The round of a mixture with one score: predict, combine, compare losses, and update the experts.
 
 The predictions of the experts, those of the candidates and the combined one are columns of one array, so that each
-function of a loss is computed once, in wide registers, for all of them. A mixture of one score keeps its experts in as
+function of a loss is evaluated for all at once with SIMD. A mixture of one score keeps its experts in as
 many columns as the grid has, and four more: the coin, the full matrix, and two that are empty, so that wide registers
 of four numbers are full. A round has four more columns for the candidates, and puts the combined prediction into the
 first empty one. With K scores (:mod:`giftrl.mixtures.class_round`) there are no empty columns.
 
-With float32 weights the sums over a row are float32, too. Their errors are of the order 1e-7 of their largest terms,
-which is what rounding the weights costs anyway; and nothing that is certified depends on them, since theta is float64.
+With float32 weights the sums over a row are float32, too. Their errors are about 1e-7 of the largest terms, like the
+rounding of the weights. The certificate does not depend on them, since theta is float64.
 theta is minus the sum of slope times row in the original features: its values come from the rows themselves.
 """
 
@@ -80,7 +80,7 @@ COIN, FULL, COMBINED, UNUSED, CANDIDATE, STACK = range(6)
 
 
 class MixtureParts(NamedTuple):
-    """All that the rounds of a batch work with, for one score or K; x and theta are those of the features."""
+    """The state and buffers of a round, for one score or K; x and theta belong to the features."""
 
     loss: Any
     grid: Any
@@ -102,12 +102,12 @@ class MixtureBatch(NamedTuple):
     labels: Any
     weights: Any
     predictions: Any
-    linear: Any  # empty if they are not wanted
+    linear: Any  # empty if not requested
 
 
 @formula(fast=True)
 def read_row(parts: MixtureParts, columns: BlockColumns, rows: Any, i: int, scores: Any) -> Any:
-    """Scale row i, and let the experts follow scales that have grown; return the number of entries."""
+    """Scale row i and rescale experts whose features have grown; returns the number of entries."""
     pieces, row, x, record = parts.pieces, parts.buffers.row, parts.x, parts.features.record
     if pieces.again:
         again = scale_row_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
@@ -120,7 +120,7 @@ def read_row(parts: MixtureParts, columns: BlockColumns, rows: Any, i: int, scor
         if row.growth[listed] < 1.0:
             j, growth = row.j[row.moved[listed]], row.growth[listed]
             experts.grow(parts.grid, columns, scores, x, j, growth, by)
-            for m in range(scores + scores):  # the slopes of the past are smaller in the new units
+            for m in range(scores + scores):  # past slopes are smaller in the new units
                 x[j, columns.coin + m] = growth * np.float64(x[j, columns.coin + m])
             if is_in(parts.matrix) and record[j, PLACE] > 0.0:
                 follow_scale(parts.state, parts.matrix, np.int64(record[j, PLACE]) - 1, growth)
@@ -128,12 +128,12 @@ def read_row(parts: MixtureParts, columns: BlockColumns, rows: Any, i: int, scor
 
 
 ONE = np.uint64(1)
-#: The column of ``Buffers.steps`` behind the steps of the grid: what the coin bets.
+#: The column of ``Buffers.steps`` after the steps of the grid: the bet of the coin.
 BET = np.uint64(8)
 
 
 class Sums(NamedTuple):
-    """Sums over the entries of a row: predictions and c of the grid, and what the coin bets."""
+    """Sums over the entries of a row: predictions and c of the grid, and the prediction of the coin."""
 
     p: Any
     c: Any
@@ -142,9 +142,8 @@ class Sums(NamedTuple):
 
 @formula
 def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
-    """u/L of the grid, and what the coin bets, from one division: the processor has one unit for them.
-
-    It is not a fast formula, so that the order of the products does not depend on the loop around them.
+    """u/L of the grid and the bet of the coin, by a single division, since divisions are slow. Not a fast formula, so
+    that the order of products is fixed.
     """
     real, coin = x.dtype.type, ONE_SCORE.coin
     slopes = real(1.0) + x[j, coin + ONE]
@@ -155,7 +154,7 @@ def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
 
 @formula(fast=True)
 def add_entry(parts: MixtureParts, by: experts.StrengthFactors, n: Any, j: int, u: Any, sums: Any) -> Any:
-    """Add entry n to the sums, and keep the numbers that learning from it needs."""
+    """Add entry n to the sums, and store its step directions."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = experts.strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
     if experts.bets(grid):
@@ -185,7 +184,7 @@ def predict_row(parts: MixtureParts, rows: Any, i: int) -> tuple[Any, float]:
 
 @formula(fast=True)
 def finish_predictions(parts: MixtureParts, count: Any, norm: float, sums: Any) -> None:
-    """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
+    """Compute predictions from the sums over a row: shift the constants with the centres and add them."""
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
     o, stake = units[unit.OFFSET], unit.per_norm(units, norm)
@@ -244,7 +243,7 @@ ONLY_COLUMN = np.uint64(0)
 
 @formula(fast=True)
 def shift(theta: Any, j: int, m: Any, z: float) -> int:
-    """theta_j -= z for score m; return 1 if that is out of bounds, and then leave theta_j as it was."""
+    """theta_j -= z for score m; if that is out of bounds, return 1 and leave theta_j unchanged."""
     new = theta[j, m] - z
     fits = abs(new) <= LARGEST_THETA
     theta[j, m] = new if fits else theta[j, m]
@@ -253,9 +252,9 @@ def shift(theta: Any, j: int, m: Any, z: float) -> int:
 
 @formula(fast=True)
 def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Entries) -> int:
-    """theta -= slope s, s row i; return how many are out of bounds."""
+    """theta -= slope s for row s; returns the number of entries out of bounds."""
     first, last, far = begin(rows, i), end(rows, i), 0
-    if row.many[1] > 0 or not abs(slope) <= ORDINARY_SLOPE:  # otherwise nothing leaves its bounds
+    if row.many[1] > 0 or not abs(slope) <= ORDINARY_SLOPE:  # otherwise no entry leaves the bounds
         for k in range(first, last):
             v = clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
             far += shift(theta, column(rows, i, k), ONLY_COLUMN, slope * v)
@@ -280,7 +279,7 @@ class State(NamedTuple):
     """State of a mixture of one score besides its features."""
 
     units: NDArray[np.float64]
-    offsets: NDArray[np.float64]  # of each expert: what centring has added to its constant
+    offsets: NDArray[np.float64]  # shift of the constant by centring, for each expert
     totals: NDArray[np.float64]  # the loss of each expert
     candidates: NDArray[np.float64]  # the loss of each candidate
     stack: NDArray[np.float64]
@@ -295,7 +294,7 @@ class Buffers(NamedTuple):
     experts: Any  # a side with a lane for each expert
     side: Any  # and one with lanes for the candidates too
     every: NDArray[np.float64]
-    steps: NDArray[Any]  # of each entry: u/L of the grid, and what the coin bets
+    steps: NDArray[Any]  # for each entry: u/L of the grid, and the bet of the coin
     factors: NDArray[Any]  # of the strengths
     gains: NDArray[Any]  # of q_j, r_j, and the coin
     places: NDArray[np.float64]  # the row and A u, over the places of the full matrix
@@ -303,7 +302,7 @@ class Buffers(NamedTuple):
 
 
 def buffers(width: int, columns: int, places: int, dtype: Any, grid: tuple[experts.Expert, ...]) -> Buffers:
-    """The memory for rows of up to ``width`` entries, columns of experts, and places of the full matrix."""
+    """Allocate buffers for rows of up to ``width`` entries, columns of experts, and places of the full matrix."""
     return Buffers(
         entries(width, dtype), EVERY[columns], EVERY[columns + experts.CANDIDATES],
         np.zeros((ROUND_LINES, columns + experts.CANDIDATES)), np.empty((width, 16), dtype),
@@ -319,12 +318,12 @@ class PredictedRow(NamedTuple):
     y: float
     h: float  # the weight, clipped
     bend: float  # weight times curvature at p
-    begun: bool  # there was a range of labels to predict in
+    begun: bool  # False before any label
 
 
 @formula(fast=True)
 def combine(parts: MixtureParts, log_experts: float, log_choices: float) -> tuple[float, Any]:
-    """Put candidates and combination beside the experts; return the latter unclipped, and all weights."""
+    """Compute candidates and the combination; returns the unclipped combination and all weights."""
     state, buffers, units, first = parts.state, parts.buffers, parts.state.units, lanes(parts.grid)
     side, every, origin, bold = buffers.experts, buffers.every, units[unit.ORIGIN], parts.pieces.boost
     by, p = experts.weigh_experts(side, state, log_experts, log_choices), read(side, every[PREDICTIONS])
@@ -343,7 +342,7 @@ def combine(parts: MixtureParts, log_experts: float, log_choices: float) -> tupl
 
 @formula(fast=True)
 def compute_losses(loss: Any, parts: MixtureParts, y: float) -> None:
-    """Put the losses by which predictions are compared beside them, and the slopes there."""
+    """Compute the losses (for comparison) and slopes of all predictions."""
     units, side, every = parts.state.units, parts.buffers.side, parts.buffers.every
     low, high = units[unit.LOW], units[unit.HIGH]
     if high == math.inf:
@@ -354,7 +353,7 @@ def compute_losses(loss: Any, parts: MixtureParts, y: float) -> None:
 
 @formula(fast=True)
 def find_slopes(extended: Any, parts: MixtureParts, y: float, compared: bool) -> None:
-    """Put the slopes of the extended loss beside the predictions, unless they are there already."""
+    """Compute the slopes of the extended loss, unless already known."""
     side, every = parts.buffers.side, parts.buffers.every
     nearest = minimum(maximum(read(side, every[PREDICTIONS]), extended.low), extended.high)
     if not compared or total(absolute(nearest - read(side, every[CLIPPED]))) > 0.0:
@@ -373,7 +372,7 @@ def unboosted(parts: MixtureParts, by: experts.Weighing) -> float:
 
 @formula(fast=True)
 def update_experts(extended: Any, parts: MixtureParts, now: PredictedRow) -> None:
-    """Update every expert and the stack, the proximal steps of all of them side by side."""
+    """Update every expert and the stack; all proximal steps are computed together."""
     matrix, record, state, pieces = parts.matrix, parts.features.record, parts.state, parts.pieces
     row, side, every, au = parts.buffers.row, parts.buffers.side, parts.buffers.every, parts.buffers.au
     units, h, n, inner = state.units, now.h, lanes(parts.grid), parts.buffers.experts
@@ -448,7 +447,7 @@ def learn_mixture(parts: MixtureParts, batch: Any) -> None:
         span = units[unit.HIGH] - units[unit.LOW] if begun else math.inf
         if not pieces.again:
             unit.widen(loss, units, y, pieces.margin)
-        # A label beyond all others may be part of a trend: predictions still further on cost something then.
+        # A new extreme label may be part of a trend, so predictions beyond the range may pay.
         beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
         extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
         find_slopes(extended, parts, y, compared)

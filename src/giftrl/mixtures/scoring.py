@@ -1,8 +1,8 @@
-"""The mixture as one linear model: its weights on the original features, and its scores without learning.
+"""The mixture as one linear model: weights of the original features, and prediction without learning.
 
-Every expert is linear in u_j = (v_j - mu_j)/m_j, so expert r with weights w_rj and a constant adds up to the weights
-alpha_r w_rj/m_j of the original features, and the constant less the sum of weights times centres. One score is the
-case of one column.
+Every expert is linear in u_j = (v_j - mu_j)/m_j, so expert r with weights w_rj contributes the weights alpha_r w_rj/m_j
+of the original features; the constant is reduced by the sum of weights times centres. One score is the case of one
+column.
 """
 
 import math
@@ -22,7 +22,7 @@ from giftrl.ops.scalar import clamp
 
 
 class ScoringParts(NamedTuple):
-    """The parts of a mixture that its weights depend on."""
+    """The state of a mixture on which its weights depend."""
 
     grid: Any
     columns: BlockColumns
@@ -36,7 +36,7 @@ class ScoringParts(NamedTuple):
 
 
 class ScoringState(NamedTuple):
-    """Memory of a call: the shares of the experts; the constant and the centre of each score."""
+    """Buffers of a call: the shares of the experts; the constant and the centre of each score."""
 
     side: Any  # with a lane for each expert
     shares: NDArray[np.float64]  # in one row
@@ -45,7 +45,7 @@ class ScoringState(NamedTuple):
 
 
 def scoring_state(w: ScoringParts) -> ScoringState:
-    """The memory of a call, for :func:`prepare` to fill."""
+    """Allocate buffers for :func:`prepare`."""
     experts, scores = w.offsets.shape
     return ScoringState(side(experts), np.empty((1, experts)), *np.empty((2, scores)))
 
