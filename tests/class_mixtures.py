@@ -92,7 +92,7 @@ class Twin:
         self.v, self.precision = np.full(n + 2, 1.0 / (n + 2)), 10.0 * np.eye(n + 2)
         self.later = []  # weights after each round of a later pass
         self.means, self.weight, self.norm = np.zeros(classes), 0.0, 1.0
-        self.reach, self.bold = (1.0, 10.0) if isinstance(loss, MulticlassHinge) else (np.inf, 1.25)
+        self.reach, self.boost = (1.0, 10.0) if isinstance(loss, MulticlassHinge) else (np.inf, 1.25)
 
     def strengths(self, q, z2, norm):
         return np.array(
@@ -159,7 +159,7 @@ class Twin:
         self.offsets += np.einsum("j,rjm->rm", drift, weights)
         scores = np.einsum("j,rjm->rm", u, weights) + self.offsets
         f1, f2 = self.experts.weights @ scores, self.v @ scores
-        candidates = np.array([f1, f2, self.bold * f1, self.bold * f2])
+        candidates = np.array([f1, f2, self.boost * f1, self.boost * f2])
         f = self.clip(self.last.weights @ candidates)
         if not again:
             self.experts.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in scores])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.losses import Logistic
 from giftrl.mixtures import PRESETS, Extended
-from giftrl.ops import loss_scale
+from giftrl.ops import loss as operations
 from giftrl.ops.loss import curvature, prox, slope, value
 from tests.members import is_classification
 
@@ -54,7 +54,7 @@ class Twin:
     def __init__(self, dimension: int, loss: Any, constant: int | None, options: dict[str, Any]) -> None:
         self.loss, self.constant = loss, constant
         self.margin = is_classification(loss)
-        self.bold = loss_scale.bold(loss) if self.margin else 1.0
+        self.boost = operations.boost(loss) if self.margin else 1.0
         chosen = PRESETS[options.get("preset", "default")]
         self.grid = chosen.experts
         self.count, self.total, self.m, self.mu, self.q, self.r = np.zeros((6, dimension))
@@ -71,13 +71,13 @@ class Twin:
         n = len(self.grid) + self.coin + self.full
         self.offsets, self.totals, self.gap = np.zeros(n), np.zeros(n), 0.0
         self.stack, self.covariance = np.full(n, 1.0 / n), 0.1 * np.eye(n)
-        self.last, self.last_gap = np.zeros(4 if self.bold > 1.0 else 2), 0.0
+        self.last, self.last_gap = np.zeros(4 if self.boost > 1.0 else 2), 0.0
         self.labels: list[tuple[float, float]] = []
         self.o = self.origin = 0.0
         self.spread = self.steep = 1.0 if self.margin else 0.0
         if self.margin:
             self.steep = max(1.0, abs(slope(loss, 0.0, 1.0)))
-        reach = loss_scale.reach(loss)
+        reach = operations.reach(loss)
         self.low, self.high = (-reach, reach) if self.margin else (math.inf, -math.inf)
         self.fragile = False  # whether rounding has decided who leads while the gap was 0
         self.later: list[tuple[Array, Array]] = []  # weights after each round of a later pass
@@ -134,7 +134,7 @@ class Twin:
         """The combined prediction before it is clipped, that of the stack, and the candidates."""
         z = p - self.origin
         f = [float(ada_hedge(self.totals, self.gap)[0] @ z), float(self.stack @ z)]
-        last = self.origin + np.array(f + ([self.bold * x for x in f] if self.bold > 1.0 else []))
+        last = self.origin + np.array(f + ([self.boost * x for x in f] if self.boost > 1.0 else []))
         return float(ada_hedge(self.last, self.last_gap)[0] @ last), self.origin + f[-1], last
 
     def predict(self, v: Array) -> float:
@@ -159,11 +159,11 @@ class Twin:
                 self.fragile |= 0.0 < np.ptp(losses) <= 1e-12 * losses.max() and getattr(self, gap) <= 1e-12
                 setattr(self, gap, ada_hedge(getattr(self, name), getattr(self, gap), losses)[1])
                 setattr(self, name, getattr(self, name) + losses)
-            residual, g = loss_scale.spread(loss, y, final), abs(slope(loss, final, y))
+            residual, g = operations.spread(loss, y, final), abs(slope(loss, final, y))
             self.judged += h * np.array([1.0, residual, g, residual * g])
         span = self.high - self.low if begun else math.inf
         if not self.margin:
-            self.low, self.high = min(self.low, loss_scale.lowest(loss, y)), max(self.high, loss_scale.highest(loss, y))
+            self.low, self.high = min(self.low, operations.lowest(loss, y)), max(self.high, operations.highest(loss, y))
         longer = self.longer(max(0.0, self.high - self.low - span) if span < math.inf else 0.0)
         spread, steep = self.spread or 1.0, self.steep or 1.0
         bend = self.bend(final, y)
@@ -181,7 +181,7 @@ class Twin:
 
     def bend(self, final: float, y: float) -> float:
         """The curvature at the combined prediction, or that of the parabola in its place."""
-        if not loss_scale.kinked(self.loss):
+        if not operations.kinked(self.loss):
             return float(curvature(self.loss, final, y))
         weight, residual, g, _ = self.judged
         away = 1.0 if self.margin else max(residual / max(weight, 1e-300), 1e-3 * (self.spread or 1.0))
@@ -253,8 +253,8 @@ class Twin:
         if not (first and centre):
             known = self.spread > 0.0 and self.steep > 0.0
             part = h / weight if known else 1.0
-            self.spread += part * (loss_scale.spread(loss, y, self.o) - self.spread)
+            self.spread += part * (operations.spread(loss, y, self.o) - self.spread)
             self.steep += part * (abs(slope(loss, self.o, y)) - self.steep)
         if centre:
-            self.o = loss_scale.offset(loss, mean, weight)
+            self.o = operations.offset(loss, mean, weight)
             self.origin = self.o if first else self.origin

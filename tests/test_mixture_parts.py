@@ -33,7 +33,7 @@ from giftrl.mixtures.feature_state import (
     scale_row,
     with_capacity,
 )
-from giftrl.ops import loss_scale
+from giftrl.ops import loss as operations
 from giftrl.ops.loss import accepts, curvature, prox, slope, value
 from giftrl.ops.scalar import clamp
 from tests.class_mixtures import AdaHedge
@@ -267,18 +267,18 @@ def test_units_of_a_loss(loss, data):
     y = data.draw(label_strategy(loss))
     p = data.draw(st.floats(-50.0, 50.0))
     if is_classification(loss):
-        reach = loss_scale.reach(loss)
+        reach = operations.reach(loss)
         assert value(loss, float(np.clip(p, -reach, reach)), y) <= value(loss, p, y)
-        assert loss_scale.bold(loss) > 1.0
+        assert operations.boost(loss) > 1.0
         return
-    low, high = loss_scale.lowest(loss, y), loss_scale.highest(loss, y)
+    low, high = operations.lowest(loss, y), operations.highest(loss, y)
     assert math.isfinite(low) and math.isfinite(high) and low <= high
     if not is_count(loss):  # the best prediction for the count 0 is minus infinity, and so not in the range
         assert value(loss, float(np.clip(p, low, high)), y) <= value(loss, p, y)
-    assert math.isfinite(loss_scale.offset(loss, y, 3.0))
-    assert loss_scale.spread(loss, y, p) >= 0.0
+    assert math.isfinite(operations.offset(loss, y, 3.0))
+    assert operations.spread(loss, y, p) >= 0.0
     # A loss says that it bends, or that it has kinks.
-    assert loss_scale.kinked(loss) or curvature(loss, p, y) > 0.0
+    assert operations.kinked(loss) or curvature(loss, p, y) > 0.0
 
 
 Array = NDArray[np.float64]

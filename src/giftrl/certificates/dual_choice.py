@@ -23,7 +23,7 @@ from giftrl.errors import Incompatible
 from giftrl.ops import formula, operation
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
-from giftrl.ops.loss import bold, kinked, reach
+from giftrl.ops.loss import boost, kinked, reach
 
 #: k; from 1 to 4 the bounds differ little.
 STEERING_STRENGTH = 2.0
@@ -113,9 +113,9 @@ def strength(loss: Any) -> float:
     """k for a loss.
 
     If the loss is flat beyond a margin, as the hinge loss, weights of a mixture are boosted
-    (:func:`giftrl.ops.loss.bold`), and k grows by the same factor.
+    (:func:`giftrl.ops.loss.boost`), and k grows by the same factor.
     """
-    return STEERING_STRENGTH * bold(loss) if reach(loss) < math.inf else STEERING_STRENGTH
+    return STEERING_STRENGTH * boost(loss) if reach(loss) < math.inf else STEERING_STRENGTH
 
 
 @formula

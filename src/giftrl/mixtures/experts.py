@@ -246,7 +246,7 @@ def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
 # curvature h of the loss: A -= h/(1 + h c) (A z)(A z)'.
 #
 # There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by a boost
-# (:func:`giftrl.ops.loss.bold`). With w, v and l the weights by AdaHedge, by the stack and of the candidates,
+# (:func:`giftrl.ops.loss.boost`). With w, v and l the weights by AdaHedge, by the stack and of the candidates,
 # expert r has the share alpha_r = (l_1 + boost l_3) w_r + (l_2 + boost l_4) v_r in the combined prediction.
 # All of this is the same for one score and for K.
 

@@ -48,7 +48,7 @@ from giftrl.mixtures.feature_state import (
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
 from giftrl.mixtures.round import Buffers, MixtureBatch, MixtureParts, State, buffers, learn_mixture
 from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
-from giftrl.ops.loss import accepts, bold, reach
+from giftrl.ops.loss import accepts, boost, reach
 
 #: Clip if unclipped predictions have a loss higher by this factor.
 CLIPPING_GAIN = 0.1
@@ -387,7 +387,7 @@ class MixtureLearner(Mixture):
         self.loss = losses.scalar(loss)
         margin, there = not accepts(self.loss, 0.5), self.constant is not None
         self.pieces = Pieces(
-            -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
+            -1 if self.constant is None else self.constant, margin, boost(self.loss) if margin else 1.0,
             there and not margin,
         )  # fmt: skip
         bolder = self.pieces.boost > 1.0
@@ -457,7 +457,7 @@ class MulticlassMixture(Mixture):
         require_whole("classes", classes, 2, "give the number of classes")
         super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
         self.loss = loss_of_scores(loss)
-        self.pieces = Pieces(-1 if self.constant is None else self.constant, True, bold(self.loss), False)
+        self.pieces = Pieces(-1 if self.constant is None else self.constant, True, boost(self.loss), False)
         self.mixing = ClassState(
             offsets=np.zeros((len(self.expert_names), self.classes)),
             **experts.start_combination(self.expert_names, [True] * experts.CANDIDATES),

@@ -325,12 +325,12 @@ class PredictedRow(NamedTuple):
 def combine(parts: MixtureParts, log_experts: float, log_choices: float) -> tuple[float, Any]:
     """Compute candidates and the combination; returns the unclipped combination and all weights."""
     state, buffers, units, first = parts.state, parts.buffers, parts.state.units, lanes(parts.grid)
-    side, every, origin, bold = buffers.experts, buffers.every, units[unit.ORIGIN], parts.pieces.boost
+    side, every, origin, boost = buffers.experts, buffers.every, units[unit.ORIGIN], parts.pieces.boost
     by, p = experts.weigh_experts(side, state, log_experts, log_choices), read(side, every[PREDICTIONS])
     z = where_less(0.0, diagonal(side, state.inverse), p - origin, 0.0)
     hedged, stacked = total(by.experts * z), total(read(side, state.stack) * z)
     plain = put(put(zeros(FOUR), 0, hedged), 1, stacked)
-    candidates = put(put(plain, 2, bold * hedged), 3, bold * stacked) + origin
+    candidates = put(put(plain, 2, boost * hedged), 3, boost * stacked) + origin
     linear = total(by.candidates * candidates)
     begun = units[unit.LOW] <= units[unit.HIGH]
     within = clamp(linear, units[unit.LOW], units[unit.HIGH]) if begun else 0.0
