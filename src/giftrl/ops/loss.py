@@ -248,7 +248,7 @@ def boost(loss: Any) -> float:
     """The factor by which a mixture also tries larger predictions than its own, for binary labels and for classes.
 
     Predictions of a mixture of learners that start at 0 are too small. Measured for classes, by the progressive loss in
-    three orders of the rows: 1.5 was worse than 1.25 on the data set segment in all of them, by 0.8% to 1.5%, and within
+    three orders of the rows: 1.5 was worse than 1.25 on the data set segment in each, by 0.8% to 1.5%, and within
     about 0.5% either way on pendigits, satimage and mnist.t. If predictions beyond a reach never pay, the loss of
     clipped predictions is least at the limits, and learners of the unclipped loss stop far short of them.
     """
