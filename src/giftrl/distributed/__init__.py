@@ -1,4 +1,4 @@
-"""Training on many machines with Ray: one model from sources that many workers read, each its own part.
+"""Training on many machines with Ray: one model from sharded sources.
 
 >>> import pathlib, tempfile
 >>> from giftrl import distributed

@@ -1,7 +1,7 @@
 """The driver of a run on many machines, and its workers.
 
-The driver gives out the orders of a round, merges the replies, and learns the examples of the window. A worker learns
-examples of its shard from a given state, and replies with the state at the features that have changed.
+The driver sends the orders of a round, merges the replies, and learns the examples of the window. A worker learns
+examples of its shard from a given state, and replies with the state of changed features.
 """
 
 import time
@@ -27,18 +27,18 @@ from giftrl.workers.step_size import Window
 
 
 class Order(NamedTuple):
-    """The task of a worker in a round."""
+    """An order: the task of a worker in a round."""
 
     version: int  # the number of merges before the round
     shard: int
     place: ShardPlace  # where its rows begin
     rows: int  # the number of rows to learn
     window: int  # the number of rows behind them to send back, not learned
-    number: int = 0  # of its first row among all rows so far, for stored examples
+    number: int = 0  # the number of its first row among all rows, for stored examples
 
 
 class Counts(NamedTuple):
-    """Counts of rows learned, and of rows that could not be used, including the window."""
+    """Counts of learned and of rejected rows, including the window."""
 
     examples: int
     nonzeros: int
@@ -55,15 +55,15 @@ class Reply(NamedTuple):
     state: SharedState  # at the features that have changed
     window: tuple[Batch, ...]  # rows not learned
     counts: Counts
-    news: tuple[News, ...]  # names of features that the worker had not met before
+    news: tuple[News, ...]  # names of features new to the worker
     seconds: float  # reading included
 
 
 class Worker:
-    """A copy of the learner that is told before each round what has changed.
+    """A worker: a copy of the learner that receives the changed state before each round.
 
-    A reply is a function of the state, the place and the numbers of rows: another worker that repeats the order, with
-    the whole state, sends the same bits.
+    A reply is a pure function of the state and the order, so another worker with the whole state can repeat the order
+    with the same bits.
 
     Args:
         reading: of all shards.
@@ -72,17 +72,17 @@ class Worker:
 
     def __init__(self, reading: ShardReading, background: bool = False) -> None:
         self.reading = reading
-        self.version = -1  # of the state at the beginning of its last round; -1 before the first
+        self.version = -1  # the version of the state in its last round; -1 before the first
         self.model = LinearModel(reading.settings)
         self._background = background
         self._rows: ShardRows | None = None
 
     def round(self, order: Order, state: SharedState, whole: bool) -> Reply | None:
-        """Carry out an order; None if a worker needs the whole state, as a new one does.
+        """Carry out an order; returns None if the worker needs the whole state first.
 
         Args:
             order: the task.
-            state: at the features that have changed since the version before, or at all features seen so far.
+            state: the state at features changed since the last version, or at all features seen.
             whole: True for all features.
         """
         begun = time.perf_counter()
@@ -114,7 +114,7 @@ class Worker:
         return Reply(order.shard, rows.place, rows.done, changed, tuple(window), counts, news, seconds)
 
     def _rows_of(self, order: Order) -> ShardRows:
-        """The rows of the order, read on from the last round if that ended there."""
+        """The rows of the order; continues reading if the last round ended there."""
         rows = self._rows
         if rows is None or (rows.shard, rows.place) != (order.shard, order.place):
             self.close()
@@ -128,12 +128,12 @@ class Worker:
 
 
 class Crew(Protocol):
-    """Workers in this process or on other machines."""
+    """The interface of a group of workers, in this process or on other machines."""
 
     repeated: int  # orders that were carried out once more
 
     def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
-        """The replies to orders, in their order.
+        """Run orders; returns the replies in the same order.
 
         Args:
             orders: at most one for each worker; the order of a shard goes to the worker of its number.
@@ -146,7 +146,7 @@ class Crew(Protocol):
 
 
 class LocalCrew:
-    """Workers in this process, which carry out the orders of a round in turn."""
+    """Workers in this process, which run one after the other."""
 
     def __init__(self, reading: ShardReading, workers: int) -> None:
         self.reading = reading
@@ -179,9 +179,9 @@ class Costs:
     """
 
     rounds: int = 0
-    seconds: float = 0.0  # all in all
-    seconds_merging: float = 0.0  # in which workers wait for the driver
-    seconds_working: float = 0.0  # of all workers together
+    seconds: float = 0.0  # total seconds
+    seconds_merging: float = 0.0  # seconds in which workers wait for the driver
+    seconds_working: float = 0.0  # seconds of work, summed over workers
     rows_by_workers: int = 0
     bytes_moved: int = 0  # pieces and rows from workers, and the merged piece to each worker
     repeated: int = 0  # orders that were carried out once more
@@ -194,7 +194,7 @@ class Costs:
 
 @dataclass
 class RunProgress:
-    """The position of a run: the content of a checkpoint besides the model."""
+    """Progress of a run: the checkpoint without the model."""
 
     places: list[ShardPlace]
     done: list[bool]
@@ -238,10 +238,10 @@ class Driver:
                     progress.seen[learner.witnesses.committed_features] = True
         self.progress = progress
         self._merged = MergedLearner(learner, progress.steps)
-        self._state: SharedState | None = None  # at the changes of the last round; None if no worker knows the others
+        self._state: SharedState | None = None  # at features changed in the last round; None: send the whole state
 
     def run(self, after: Callable[["Driver"], None] | None = None) -> LinearModel:
-        """Learn to the end; ``after`` is called after each merge."""
+        """Train to the end; ``after`` is called after each merge."""
         begun = time.perf_counter()
         while not all(self.progress.done):
             self.round()
@@ -252,7 +252,7 @@ class Driver:
         return self.model
 
     def orders(self) -> list[Order]:
-        """The orders of the next round: one worker learns the first rows, and then all of them learn."""
+        """The orders of the next round; a single worker learns the first rows."""
         now, rows = self.progress, self.model.examples
         active = [k for k, done in enumerate(now.done) if not done]
         features = int(np.count_nonzero(now.seen))
@@ -286,7 +286,7 @@ class Driver:
         costs.seconds_merging += time.perf_counter() - begun
 
     def _merge(self, replies: list[Reply]) -> None:
-        """Merge what was learned, and learn the rows of the window."""
+        """Merge the replies, and learn the rows of the window."""
         merged, states = self._merged, [reply.state for reply in replies if reply.counts.examples]
         window = [batch for reply in replies for batch in reply.window]
         for state in states:
@@ -304,14 +304,14 @@ class Driver:
         merged.learn(learn, [(as_rows(batch), len(batch)) for batch in window])
 
     def _aligned(self, base: Piece, piece: Piece) -> Piece:
-        """The piece of a worker at the features of the base: features that it has not sent are unchanged."""
+        """Extend a worker's piece to the features of the base; missing features are unchanged."""
         put(self.model.learner, piece)
         aligned = take(self.model.learner, base.features)
         put(self.model.learner, base)
         return aligned
 
     def _window(self, batches: list[Batch]) -> Window | None:
-        """The rows to which a merge is fitted: those whose predictions do not start from a base."""
+        """The rows to fit a merge to: rows without a base."""
         batches = [batch.only(batch.bases == 0.0) if len(batch.bases) else batch for batch in batches]
         batches = [batch for batch in batches if len(batch)]
         if not batches:

@@ -28,7 +28,7 @@ from giftrl.training.trainer import (
 from giftrl.workers.merging import require_auto
 
 Named = str | os.PathLike[str]
-#: With fewer rows than this, many machines are hardly faster than one.
+#: With fewer rows, many machines are hardly faster than one.
 PAYS = 100_000_000
 #: The rows between two checkpoints, if only the file is given.
 CHECKPOINT_ROWS = 10_000_000
@@ -85,7 +85,7 @@ def train(
     on_error: str = "stop",
     after: Callable[[Driver], None] | None = None,
 ) -> LinearModel:
-    """Train a model with many workers, each of which learns its own rows between two merges.
+    """Train a model with many workers, whose models are merged periodically.
 
     The same settings, sources and number of workers give the same model, bit by bit, on any machines and after any
     failures of workers.

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: actors that are replaced if they die, and helped if they are slow."""
+"""Workers on a Ray cluster, with replacement of dead workers and backup execution for slow ones."""
 
 import os
 import re
@@ -26,10 +26,10 @@ SIMULATED_CLUSTER = "simulation"
 ANSWER_SECONDS = 5.0
 #: The file with the address of the cluster that this machine belongs to.
 CLUSTER_RECORD = Path("/tmp/ray/ray_current_cluster")
-#: Once half of the workers have replied, a worker is slow that takes this many times as long as their median, and at
-#: least so many seconds: its order is given to one that has replied, too, and the first reply counts.
+#: After half of the replies, a worker is slow if it exceeds this multiple of their median time, and this many seconds.
+#: An idle worker then repeats its order, and the first reply is used.
 SLOW_FACTOR, MIN_SLOW_SECONDS = 3.0, 10.0
-#: The times that an order may end with the death of its worker.
+#: The maximum number of worker deaths per order.
 MAX_DEATHS = 5
 #: Errors of Ray and of the network at start.
 START_ERRORS = (ConnectionError, RuntimeError, ValueError, TimeoutError)
@@ -66,7 +66,7 @@ def connect(cluster: str | None) -> None:
             ray.init(address="local", include_dashboard=False, **quiet)
         elif cluster == "auto":
             ray.init(address=cluster, **quiet)
-        else:  # the server at the other end takes no settings of logs
+        else:  # a Ray client cannot set logging
             ray.init(address=cluster)
     except START_ERRORS as problem:
         reason = " ".join(str(problem).split())[:300] or type(problem).__name__
@@ -75,7 +75,7 @@ def connect(cluster: str | None) -> None:
 
 
 def require_version(theirs: str) -> None:
-    """Raise an error unless this is the version of giftrl that runs here."""
+    """Raise an error unless a worker has this version of giftrl."""
     ours = version("giftrl")
     require(theirs == ours, "cluster", theirs, f"is its version of giftrl, and here it is {ours}", "install one")
 
@@ -88,9 +88,7 @@ def require_cluster(cluster: str | None) -> None:
 
 
 def require_address(cluster: str | None, simulation: bool = False) -> None:
-    """Raise an error unless a cluster can have this address and something answers there.
-
-    ``simulation`` says that there could also be a simulation, for the message.
+    """Raise an error unless the address is valid and answers. ``simulation`` adds that option to the message.
 
     >>> require_address("ray://localhost:1")
     Traceback (most recent call last):
@@ -100,7 +98,7 @@ def require_address(cluster: str | None, simulation: bool = False) -> None:
     if cluster is None:
         return
     if cluster == "auto":
-        # Ray would look for a cluster that has ended for minutes.
+        # Ray would search for a stopped cluster for minutes.
         address = os.environ.get("RAY_ADDRESS", "")
         if not address and CLUSTER_RECORD.is_file():
             address = CLUSTER_RECORD.read_text(encoding="utf-8").strip()
@@ -128,7 +126,7 @@ def _require_answer(cluster: str, host: str, port: int) -> None:
 
 
 def _short(problem: Exception) -> str:
-    """The message of an exception of Ray in one line: the last error of a traceback inside of it."""
+    """The message of a Ray exception in one line: the last error in its traceback."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
     return (errors[-1] if errors else lines[0])[:300]
@@ -140,15 +138,15 @@ def _cannot_begin(problem: Exception) -> InvalidInput:
 
 
 class _Actor(Worker):
-    """A worker on another machine."""
+    """A Ray actor with a worker."""
 
     def version_of_giftrl(self) -> str:
-        """The version that it runs."""
+        """The version of giftrl in the actor."""
         return version("giftrl")
 
 
 class RayCrew:
-    """Carries out the orders of a round at once.
+    """Runs the orders of a round in parallel.
 
     Args:
         reading: of all shards.
@@ -172,7 +170,7 @@ class RayCrew:
             self.actors = [self._new() for _ in range(workers)]
             theirs = ray.get(self.actors[0].version_of_giftrl.remote())
         except (RayError, *START_ERRORS) as problem:
-            # A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
+            # If a worker cannot import giftrl, Ray wraps the traceback in another error.
             if isinstance(problem, GiftrlError):
                 raise
             raise _cannot_begin(problem) from None
@@ -192,7 +190,7 @@ class RayCrew:
 
 
 def own_arrays(batch: Batch) -> Batch:
-    """A batch with copies of its arrays: Ray's cannot be written to, and loops would be compiled anew for them."""
+    """Copy the arrays of a batch: Ray's are read-only, for which loops would be compiled again."""
     values: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
     arrays: dict[str, Any] = {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
     return replace(batch, **arrays)
@@ -254,7 +252,7 @@ class _Round:
             self._free.append(worker)
 
     def _replace(self, number: int, worker: int, problem: Exception) -> None:
-        if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new worker may be sent to the same machine
+        if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new one may be on this machine
             raise _cannot_begin(problem) from None
         self._deaths += 1
         if self._deaths > MAX_DEATHS:
@@ -268,7 +266,7 @@ class _Round:
             self._send(number, worker, True)
 
     def _help(self) -> None:
-        """Give the orders of slow workers to others as well."""
+        """Repeat the orders of slow workers on idle ones."""
         if 2 * len(self._replies) < len(self.orders) or not self._free:
             return
         seconds = time.perf_counter() - self._begun

@@ -1,7 +1,8 @@
-"""Files cut into shards, one for each worker, and reading a shard from any place on.
+"""Shards of files, one per worker, which can be read from any position.
 
 Shards are a pure function of the files and of the number of workers. Plain text is cut into blocks of bytes, which go
-to the workers in turn: so every worker meets all of the data, even if it is in the order of time. A line belongs to the
+to the workers in turn: so every worker gets a sample of the whole, even if rows are ordered by time. A line belongs to
+the
 block of its first byte. Compressed files, Parquet, Arrow and npz, and CSV with newlines inside quotes, are not cut:
 whole files go to the workers in turn.
 """
@@ -27,13 +28,13 @@ from giftrl.streams.source import HEAD_BYTES, STANDARD_INPUT, TEXT_FORMATS, Sour
 from giftrl.training.settings import Settings
 
 Named = str | os.PathLike[str]
-#: Text is hardly ever more times as large as its compressed file.
+#: An upper bound on usual compression ratios of text.
 MAX_COMPRESSION = 10
-#: Their errors become errors of ours: the traces that these packages also log are for programs that ask for them.
+#: Loggers silenced, since their errors are reported as our own.
 QUIET_LOGGERS = ("fsspec", "gcsfs", "s3fs")
 #: The bytes of a block, at most and at least; each worker has this many blocks if that allows it.
 MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, BLOCKS_PER_WORKER = 4 << 20, 4 << 10, 16
-#: The bytes that are read at a time behind a block, to the end of its last line.
+#: Bytes read at a time after a block, to the end of its last line.
 LINE_END_BYTES = 1 << 16
 
 
@@ -163,7 +164,7 @@ def look_at_files(
             formats.setdefault(kind, file.name)
             plain = stream.compression is None
         row_bytes = row_bytes or len(head) / max(head.count(b"\n"), 1)
-        # Compressed files count with the most text that they are likely to hold.
+        # Compressed files are estimated by the maximum compression ratio.
         text_bytes += file.size * (1 if plain else MAX_COMPRESSION)
         compressed |= not plain
         if kind == "csv":
@@ -185,7 +186,7 @@ def look_at_files(
 
 
 class Cut(NamedTuple):
-    """A part of a file: the lines that begin in these bytes; all of a file that has no lines."""
+    """A part of a file: the lines that begin in a byte range; the whole file for formats without lines."""
 
     file: int  # its number
     begin: int
@@ -219,16 +220,14 @@ def deal(files: Sequence[File], workers: int) -> tuple[tuple[Cut, ...], ...]:
 
 
 def lines_of_cut(file: File, cut: Cut) -> bytes:
-    """The lines of a block, behind the header of its file."""
+    """The lines of a block, preceded by the header of its file."""
     source = source_of(file.name)
     with _errors_of(file.name), source.path.open("rb") if source.path is not None else source.again as raw:
         return file.header + whole_lines(raw, cut.begin, cut.end, cut.begin == len(file.header))
 
 
 def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
-    """The lines of an open file whose first bytes are at ``begin`` or behind it, and before ``end``.
-
-    ``first`` says that a line begins at ``begin``.
+    """The lines of an open file that begin in [begin, end). ``first`` means that a line begins at ``begin``.
 
     >>> import io
     >>> file = io.BytesIO(b"one\\ntwo\\nthree")
@@ -250,7 +249,7 @@ def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
 
 
 class ShardPlace(NamedTuple):
-    """The place of the next row of a shard: so many rows behind a position in one of its cuts."""
+    """The position of the next row of a shard: a number of rows after a position in a cut."""
 
     cut: int = 0
     offset: int = 0
@@ -271,14 +270,14 @@ class ShardReading(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """Consecutive rows of a shard, and the number of unusable rows between them and the row before."""
+    """Consecutive rows of a shard, and the number of rejected rows just before them."""
 
     batch: Batch
     rejected: int
 
 
 class ShardRows:
-    """Hands out the rows of a shard, in order, and remembers its place; the same rows for every worker.
+    """Reads the rows of a shard in order, and tracks the position; deterministic.
 
     Args:
         reading: of all shards.
@@ -289,7 +288,7 @@ class ShardRows:
     Attributes:
         place: of the next row.
         done: True if there is none.
-        news: names that were not met before, of all batches so far.
+        news: new feature names in all batches so far.
     """
 
     def __init__(self, reading: ShardReading, shard: int, place: ShardPlace, *, background: bool = False) -> None:
@@ -300,7 +299,7 @@ class ShardRows:
         self._reading, self._cuts = reading, reading.shards[shard]
         self._names = Hashing(reading.settings.bits).ahead()
         self._batch: Batch | None = None
-        self._used = 0  # rows of the batch that were handed out
+        self._used = 0  # rows of the batch already returned
         self._begin = place  # of the batch
         self._skip = place.rows
         items: Any = self._items(place)
@@ -349,10 +348,8 @@ class ShardRows:
         return True
 
     def take(self, rows: int) -> Iterator[Portion]:
-        """The next rows, so many of them or all that there are, in portions of one source each.
-
-        An unusable row counts with the rows before the next usable one: the count of a portion depends on its rows, and
-        not on where batches end.
+        """The next rows, up to a number, in portions of one source each. A rejected row is counted in the portion of
+        the next valid row, so that counts do not depend on batches.
         """
         while self._batch is not None or (not self.done and self._advance()):
             batch = self._batch
@@ -360,7 +357,7 @@ class ShardRows:
             first, last = self._used, min(self._used + rows, len(batch))
             if rows == 0 and first < len(batch):
                 return
-            low = batch.lines[min(first, len(batch) - 1)] if first else -1  # an earlier portion has counted up to here
+            low = batch.lines[min(first, len(batch) - 1)] if first else -1  # counted in an earlier portion
             high = batch.lines[last] if last < len(batch) else np.iinfo(np.int64).max
             rejected = sum(bool(low < row.line < high) for row in batch.rejected) if self._skip == 0 else 0
             self._used = last

@@ -1,4 +1,4 @@
-"""Domains: closed convex sets V in which the learner's points must lie, one file each.
+"""Domains: closed convex sets V that contain the learner's points, one file each.
 
 >>> from giftrl import domains
 >>> domains.get("ball", radius=2.0)
@@ -14,7 +14,7 @@ from giftrl.domains.non_negative import NonNegative
 from giftrl.domains.simplex import Simplex
 from giftrl.domains.whole_space import WholeSpace
 
-#: Every domain by the name that users write.
+#: Every domain by its name.
 BY_NAME = Names(
     "domain", whole_space=WholeSpace, ball=Ball, box=Box, non_negative=NonNegative, simplex=Simplex, l1_ball=L1Ball
 )

@@ -24,15 +24,15 @@ class Domain(Protocol):
         """The point of V nearest to x in the Euclidean norm."""
 
     def support(self, theta: Vector) -> float:
-        """The largest <theta, u> over u in V; infinity where there is none."""
+        """The supremum of <theta, u> over u in V; may be infinite."""
 
     def check_dimension(self, dimension: int) -> None:
-        """Raise unless V lies in R^dimension; most sets exist in every dimension."""
+        """Raise an error if V has another dimension; most sets exist in every dimension."""
         return
 
 
 def norm(x: Vector, p: float = 2.0) -> float:
-    """norm_p(x), without overflow on the way: of x divided by its largest entry.
+    """norm_p(x), without intermediate overflow.
 
     >>> norm(np.array([3e200, 0.0]))
     3e+200
@@ -44,7 +44,8 @@ def norm(x: Vector, p: float = 2.0) -> float:
 
 
 def water_fill(t: Vector, strength: Vector, total: float) -> Vector:
-    """The parts of t above a level, each divided by its strength, the level being such that they sum to the total.
+    """Water filling: the parts of t above a level, divided by strengths, with the level such that they sum to the
+    total.
 
     x_j = max(0, t_j - nu) / strength_j with sum_j x_j = total, exactly, by sorting: the solution in every projection
     on a simplex or an L1 ball.
@@ -53,7 +54,7 @@ def water_fill(t: Vector, strength: Vector, total: float) -> Vector:
     array([1., 0.])
     """
     order = np.argsort(t)[::-1]
-    # Measured from the top, so that a total that is tiny beside t is not rounded away.
+    # Measured from the maximum, so that a total much smaller than t is not lost by rounding.
     below = t[order] - t[order[0]]
     weight = 1.0 / strength[order]
     levels = (np.cumsum(weight * below) - total) / np.cumsum(weight)

@@ -1,6 +1,5 @@
-"""Losses: convex functions of a prediction p and a label y, one file each.
-
-What a loss brings, and what is computed for it when it does not, is the contract in :mod:`giftrl.ops.loss`.
+"""Losses: convex functions of a prediction p and a label y, one file each. :mod:`giftrl.ops.loss` defines the required
+and optional methods.
 
 >>> from giftrl import losses
 >>> losses.get("quantile")
@@ -28,7 +27,7 @@ from giftrl.losses.vector import LinearModelLoss, VectorLoss
 from giftrl.ops.loss import ScalarLoss
 from giftrl.ops.vector_loss import multiclass
 
-#: Every loss of one score by the name that users write.
+#: Every loss of one score by its name.
 BY_NAME = Names(
     "loss",
     absolute=Absolute,
@@ -45,7 +44,7 @@ BY_NAME = Names(
 #: Losses of K scores, one for each class (:mod:`giftrl.ops.vector_loss`).
 MULTICLASS = Names("loss", multiclass_hinge=MulticlassHinge, softmax=Softmax)
 
-#: Losses of one prediction and of a score for each class.
+#: Losses of one score and multiclass losses.
 EVERY = Names("loss", **BY_NAME, **MULTICLASS)
 #: The loss of that name, with these parameters: ``losses.get("hinge")``.
 #: An unknown name is an error that suggests the nearest one.
@@ -53,7 +52,7 @@ get = EVERY.make
 
 
 def scalar(given: Any) -> Any:
-    """A loss of one prediction, by its name or as it is.
+    """A loss of one score, from its name or as an object.
 
     >>> scalar("hinge")
     Hinge()

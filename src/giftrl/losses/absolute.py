@@ -41,5 +41,5 @@ class Absolute(NamedTuple):
         return sign(p - y) * share(abs(p - y), c)
 
     def flow(self, p: float, y: float, c: float) -> float:
-        # The slope is constant as far as the kink.
+        # The slope is constant up to the kink.
         return prox(self, p, y, c)

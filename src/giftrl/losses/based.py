@@ -1,4 +1,4 @@
-"""A loss of predictions that start from a base."""
+"""A loss with a base for each prediction."""
 
 from typing import Any, NamedTuple
 
@@ -9,9 +9,9 @@ from giftrl.ops.loss import conjugate, curvature, flow, infimum, kinked, prox, s
 
 
 class Based(NamedTuple):
-    """phi with a number added to each prediction: phi_b(p; i) = phi(p + b_i; y_i).
+    """phi with a base added to each prediction: phi_b(p; i) = phi(p + b_i; y_i).
 
-    The label of row i is i: so each row can have its own base, and loops over rows need not know of it. phi_b*(a) =
+    The label of row i is i, so that loops need no special case for bases. phi_b*(a) =
     phi*(a) - a b, since sup over p of a p - phi(p + b) is a shift of the same supremum. Slopes, and the proximal step,
     are those of phi at p + b.
 

@@ -17,7 +17,7 @@ class EpsilonInsensitive(NamedTuple):
     phi*(a) = a y + epsilon abs(a) for abs(a) <= 1.
 
     Args:
-        epsilon: the error that costs nothing, not negative.
+        epsilon: the tolerated error, not negative.
 
     >>> EpsilonInsensitive(0.5).value(3.0, 1.0)
     1.5
@@ -53,5 +53,5 @@ class EpsilonInsensitive(NamedTuple):
         return sign(p - y) * share(max(0.0, abs(p - y) - self.epsilon), c)
 
     def flow(self, p: float, y: float, c: float) -> float:
-        # The slope is constant as far as the kink.
+        # The slope is constant up to the kink.
         return prox(self, p, y, c)

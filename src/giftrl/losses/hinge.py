@@ -48,5 +48,5 @@ class Hinge(NamedTuple):
         return -y * share(max(0.0, 1.0 - y * p), c)
 
     def flow(self, p: float, y: float, c: float) -> float:
-        # The slope is constant as far as the kink: following it and jumping there are the same.
+        # The slope is constant up to the kink, so the flow equals the proximal step.
         return prox(self, p, y, c)

@@ -16,7 +16,7 @@ class Huber(NamedTuple):
     phi*(a) = a^2 / 2 + a y for abs(a) <= delta.
 
     Args:
-        delta: the residual at which the loss turns from square to straight, positive.
+        delta: the residual at which the loss becomes linear, positive.
 
     >>> Huber(1.0).value(3.0, 0.0)
     2.5
@@ -40,7 +40,7 @@ class Huber(NamedTuple):
         return clamp(p - y, -self.delta, self.delta)
 
     def kinked(self) -> bool:
-        # Beyond delta it is straight, and that may be nearly everywhere.
+        # The loss may be linear almost everywhere.
         return True
 
     def infimum(self, y: float) -> float:

@@ -12,9 +12,10 @@ from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, sigmoi
 # The proximal step with the margin m = y p. With u the margin after it, the slope is -y b at b = sigmoid(-u), and
 # F(u) = u - m - c sigmoid(-u) is 0. These formulas serve one number and several side by side.
 
-#: A Newton step below which the cubic one ends at the root, to rounding.
+#: After a smaller Newton step, the cubic step is exact up to rounding.
 SMALL_STEP = 1e-4
-#: And below which it ends close to it: the slope there is off by at most 0.0011, and by at most 1% of itself, at any
+#: After a smaller Newton step, the cubic step is close: the error of the slope is at most 0.0011, and by at most 1% of
+#: itself, at any
 #: margin from -40 to 40 and any length from 1e-12 to 1e12.
 CLOSE_STEP = 0.5
 
@@ -215,7 +216,7 @@ class Logistic(NamedTuple):
         return abs(g) * (1.0 - abs(g))
 
     def approach_all(self, side: Any, p: Any, y: float, c: Any, g: Any, a: Any) -> None:
-        # new_margin for all lanes at once, until the last one is close to its root. Most are after one exponential.
+        # new_margin for all lanes at once, until all are close to their roots, mostly after one exponential.
         m, lengths, b = read(side, p) * y, read(side, c), read(side, g) * -y
         v, n, d = newton(b, m, m, lengths)
         if least(-n) <= -CLOSE_STEP:

@@ -11,7 +11,7 @@ from giftrl.ops.vector_loss import mass_moved, prox, slope, value
 
 @formula
 def sift(heap: Any, top: int, size: int) -> None:
-    """Restore the heap below ``top``, where only the number at the top may be out of place, by letting it sink."""
+    """Sift down the element at ``top`` of a heap."""
     at, number = top, heap[top]
     below = 2 * at + 1
     while below < size:

@@ -20,7 +20,7 @@ class Poisson(NamedTuple):
 
     def value(self, p: float, y: float) -> float:
         e = exp(p)
-        # exp(p) is infinite long before y p can be: do not take one infinity from another.
+        # exp(p) overflows long before y p; avoid infinity minus infinity.
         return e if e == math.inf else e - y * p
 
     def slope(self, p: float, y: float) -> float:
@@ -36,13 +36,13 @@ class Poisson(NamedTuple):
         return False
 
     def lowest(self, y: float) -> float:
-        return math.log(y) if y >= 1.0 else -30.0  # no event is no proof that there are none
+        return math.log(y) if y >= 1.0 else -30.0  # a count of 0 does not mean a rate of 0
 
     def highest(self, y: float) -> float:
         return math.log(max(y, 1.0))
 
     def offset(self, mean: float, weight: float) -> float:
-        # Half an event more in half a row more, so that it is finite before the first one.
+        # Additive smoothing: half an event in half a row more, so that it is always finite.
         return math.log((mean * weight + 0.5) / (weight + 0.5))
 
     def spread(self, y: float, o: float) -> float:
@@ -81,7 +81,7 @@ class Poisson(NamedTuple):
             u -= step
             if not step > 1e-16 * abs(u):
                 break
-        # Two forms of the same number; take the one that rounding in u harms less.
+        # Two formulas of the same number; use the one with the smaller rounding error.
         e = exp(u)
         return e - y if c * e * abs(u) <= abs(p) + abs(u) else (p - u) / c
 

@@ -51,12 +51,12 @@ class Quantile(NamedTuple):
         return a * y if -self.tau <= a <= 1.0 - self.tau else math.inf
 
     def prox(self, p: float, y: float, c: float) -> float:
-        # Slope a moves the prediction by a c: as far as y, or as far as the bound on a allows.
+        # Slope a moves the prediction by a c: to y, or until a reaches its bound.
         r = p - y
         if c == 0.0 or r == 0.0:
             return -self.tau if r < 0.0 else (1.0 - self.tau if r > 0.0 else 0.0)
         return clamp(r / c, -self.tau, 1.0 - self.tau)
 
     def flow(self, p: float, y: float, c: float) -> float:
-        # The slope is constant as far as the kink.
+        # The slope is constant up to the kink.
         return prox(self, p, y, c)

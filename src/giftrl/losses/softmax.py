@@ -12,7 +12,7 @@ from giftrl.ops.scalar import clamp, exp, log_add_exp, mean_product, sigmoid, so
 from giftrl.ops.vector_loss import mass_moved, slope
 
 LOGISTIC = Logistic()
-MAX_STEP = 1e300  # a longer step is replaced by this one, so that twice its length is in float64
+MAX_STEP = 1e300  # the maximum step length, so that its double does not overflow
 
 
 @formula
@@ -47,8 +47,8 @@ def spread_out(p: Any, y: int, largest: float, spread: float, s: float, out: Any
 def balance(a: Any, y: int) -> None:
     """Set a_y to minus the sum of the others, and scale them down if that sum is above 1: phi* is infinite there.
 
-    Rounding alone can pass 1. With scores beyond 1e15, whose margin is not known to a whole number, the answers of prox
-    and flow are slopes in the domain, and more cannot be said of them.
+    The sum exceeds 1 by rounding only. With scores beyond 1e15, prox and flow guarantee only that slopes are in the
+    domain.
     """
     label, total = np.uint64(y), 0.0
     for k in range(np.uint64(len(a))):

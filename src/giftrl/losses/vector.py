@@ -2,7 +2,7 @@
 
 A black-box loss is any object with ``value(x)`` and ``subgradient(x)``. It may also bring
 
-- ``lower_bound()``: a number that the loss never goes below, which the truncated update needs;
+- ``lower_bound()``: a lower bound on the loss, needed by the truncated update;
 - ``conjugate(z)``: l*(z), which makes the certificate tighter. Without it the certificate uses an upper bound that
   comes for free: every z an update picks is a mean of subgradients, and l* is convex;
 - ``prox(v, step)``: argmin over x of l(x) + norm2(x - v)^2 / (2 step), which the proximal update uses in place of its

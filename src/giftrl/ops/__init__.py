@@ -2,14 +2,15 @@
 
 A loss, an update, a schedule or a regularizer is a ``NamedTuple``: parameters as fields, formulas as methods of
 scalars. An *operation* is a generic function over such members. Called as ``prox(loss, p, y, c)`` it runs the
-member's own ``prox`` if it has one and the operation's fallback otherwise, so a member brings only what it knows::
+member's own ``prox`` if it has one and the operation's fallback otherwise, so a member defines only the methods it has
+closed forms for::
 
     class Hinge(NamedTuple):
         def value(self, p, y): ...
         def slope(self, p, y): ...
 
-Inside a formula call operations and marked helpers, never ``self.method(...)``: a compiler resolves operations by the
-type of their first argument, and so compiles the very same functions.
+Formulas must call operations and marked helpers, never ``self.method(...)``, because the compiler resolves operations
+by the type of their first argument.
 
 ============================== ==============================================================
 :mod:`giftrl.ops.loss`         losses of one prediction: value, slope, conjugate, prox, flow ...

@@ -14,7 +14,7 @@ from typing import Any
 from giftrl.compiled.lanes import exponent, mantissa, maximum, power_of_two, where_less
 from giftrl.compiled.registry import formula
 
-#: Adding and taking away 1.5 * 2^52 rounds to a whole number, which the low bits of the sum then hold.
+#: Adding and subtracting 1.5 * 2^52 rounds to a whole number, held in the low bits of the sum.
 ROUND = 6755399441055744.0
 PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -34,8 +34,8 @@ def exp_small(x: Any) -> Any:
 def exp_minus(x: Any) -> Any:
     """exp(-x) for x >= 0; 0 from 709 on.
 
-    -x = k ln 2 + r with abs(r) <= ln 2 / 2, and 2^k is made from the bits of k. There is no condition at the end: with
-    one, a compiler makes a branch of it, and computes the same exponential anew wherever it is asked for.
+    -x = k ln 2 + r with abs(r) <= ln 2 / 2, and 2^k is made from the bits of k. There is no condition at the end,
+    because a compiler would turn it into a branch and duplicate the exponential.
     """
     y = maximum(-x, -709.0)
     shifted = y * PER_LN2 + ROUND

@@ -4,7 +4,8 @@ For an example s of weight h, a candidate z = h b s moves the prediction to
 
     pi(b) = <s, grad psi*(theta - h b s)>,
 
-which does not increase with b. A *line* knows pi and its integral, and an update the loss. The objective of the paper,
+which does not increase with b. A *line* provides pi and its integral; an update provides the loss. The objective of the
+paper,
 divided by h and shifted so that its psi* part vanishes at b = 0, is
 
     H(b) = energy(b) + phi*(b),    energy(b) = [psi*(theta - h b s) - psi*(theta)] / h = - integral of pi over [0, b].
@@ -43,11 +44,10 @@ def objective(line: Any, loss: Any, y: float, b: float) -> float:
 def solve(line: Any, loss: Any, y: float) -> float:
     """The b with b in d phi(pi(b)): the exact minimiser of H.
 
-    b - phi'(pi(b)) increases with b, so the root lies between 0 and phi'(pi(0)). That slope can be huge, or beyond
-    float64, while the root is not: the far end of the bracket is found by doubling. Each step then draws the chord of
-    pi over the bracket and lets the loss solve its own proximal problem on that chord, which keeps kinks of phi exact
-    and is the answer itself when pi is affine there; a step that does not halve the bracket is followed by a
-    bisection.
+    b - phi'(pi(b)) increases with b, so the root lies between 0 and phi'(pi(0)). That slope can overflow even if the
+    root is small, so the bracket is found by doubling. Each step replaces pi by its chord over the bracket and calls
+    the loss's proximal step, which is exact at kinks of phi, and for affine pi. If a step does not halve the bracket, a
+    bisection follows.
     """
     near, at_near = 0.0, at(line, 0.0)
     g = slope(loss, at_near, y)
@@ -68,8 +68,8 @@ def solve(line: Any, loss: Any, y: float) -> float:
         c = max(0.0, (at_near - at_far) / (far - near))
         b = clamp(prox(loss, at_near + c * near, y, c), min(near, far), max(near, far))
         if min(abs(b - near), abs(b - far)) <= 1e-9 * width or abs(b - last) <= 4e-16 * abs(b):
-            # The chord gives the same answer again. It is the root if b - phi'(pi(b)) changes sign there; it need not
-            # be, for example on a flat piece of pi, where the chord can stay at an end of the bracket.
+            # The chord gives the same point again. It is the root if b - phi'(pi(b)) changes sign there, which fails,
+            # for example, on a flat piece of pi.
             below, above = b * (1.0 - 1e-15), b * (1.0 + 1e-15)
             under = (below - slope(loss, at(line, below), y)) * far
             over = (above - slope(loss, at(line, above), y)) * far
@@ -90,7 +90,7 @@ def solve(line: Any, loss: Any, y: float) -> float:
 
 @operation
 def arrive(line: Any, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
-    """The minimiser b of H with phi*(b), and phi and phi'' at the point pi(b) to which it leads.
+    """The minimiser b of H with phi*(b), and phi and phi'' at pi(b).
 
     phi is also evaluated at ``near``, a point close to pi(0).
     """
@@ -125,7 +125,7 @@ def follow(line: Any, loss: Any, y: float) -> float:
             break
         n *= 2
     a = solve(line, loss, y)
-    if not math.isfinite(best):  # a slope beyond float64: its flow ends at the minimiser, to rounding
+    if not math.isfinite(best):  # on overflow of the slope, the flow ends at the minimiser, up to rounding
         return a
     return clamp(best, min(a, g), max(a, g))
 

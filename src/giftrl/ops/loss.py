@@ -1,8 +1,8 @@
 """The interface of losses of one prediction.
 
-For a linear model the loss of an example (s, y) at x is phi(<s, x>; y), with phi convex in the prediction p. A loss
-is a ``NamedTuple`` that brings :func:`value` and :func:`slope`. What else it does not bring is computed from those two
-by the fallbacks below, which are accurate but slower than a closed form.
+For a linear model the loss of an example (s, y) at x is phi(<s, x>; y), with phi convex in the prediction p. A loss is
+a ``NamedTuple`` with :func:`value` and :func:`slope`. All other operations have fallbacks that use these two, accurate
+but slower than a closed form.
 
 An example of weight h has the loss h phi. Every rule scales: with b the slope picked for phi at step length h c, the
 slope for h phi at step length c is h b. So no operation here takes a weight.
@@ -19,7 +19,7 @@ from giftrl.ops.scalar import clamp, decay_mean, exp
 
 
 class ScalarLoss(Protocol):
-    """The methods that a loss must bring.
+    """The required methods of a loss.
 
     >>> from typing import NamedTuple
     >>> class Cubic(NamedTuple):
@@ -61,19 +61,19 @@ def labels(loss: Any) -> str:
 
 @operation
 def residual(loss: Any) -> bool:
-    """True if phi depends on p - y alone, so that phi(p + b; y) = phi(p; y - b); False if the loss does not say."""
+    """True if phi depends on p - y alone, so that phi(p + b; y) = phi(p; y - b); False if unknown."""
     return False
 
 
 @operation
 def infimum(loss: Any, y: float) -> float:
-    """inf over p of phi(p; y); minus infinity if the loss does not say."""
+    """inf over p of phi(p; y); minus infinity if unknown."""
     return -math.inf
 
 
 @operation
 def smoothness(loss: Any) -> float:
-    """The least L such that phi' is L-Lipschitz; infinity if there is none or the loss does not say."""
+    """The least L such that phi' is L-Lipschitz; infinity if there is none or it is unknown."""
     return math.inf
 
 
@@ -141,9 +141,8 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
 
 @operation
 def land(loss: Any, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
-    """The proximal a with phi*(a), and phi and phi'' at the point p - a c to which it leads.
-
-    A loss brings this if computing them together is cheaper. phi is also evaluated at ``near``, a point close to p.
+    """The proximal a with phi*(a), and phi and phi'' at p - a c. A loss defines this if computing them together is
+    cheaper. phi is also evaluated at ``near``, a point close to p.
     """
     a = prox(loss, p, y, c)
     q = p - a * c
@@ -163,7 +162,7 @@ def meet_all(loss: Any, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
 
 @operation
 def bend_at(loss: Any, p: float, y: float, g: float) -> float:
-    """:func:`curvature` at p, where the slope g is known; a loss brings this if it is cheaper then."""
+    """:func:`curvature` at p with known slope g; a loss defines this if it is cheaper."""
     return curvature(loss, p, y)
 
 
@@ -182,9 +181,9 @@ def approach_all(loss: Any, side: Any, p: Any, y: float, c: Any, g: Any, a: Any)
 def flow(loss: Any, p: float, y: float, c: float) -> float:
     """The mean slope along dp/dtau = -c phi'(p) for tau in [0, 1]: the importance-weight-aware step.
 
-    Fallback: exponential steps, exact where the slope is affine. The slope that a step meets at its end misses the one
-    it foresaw by a number that grows like the square of the time: a third of it corrects the mean, and all of it says
-    how long a step may be. The true mean slope lies between the proximal slope and phi'(p); so does the answer.
+    Fallback: exponential steps, exact where the slope is affine. The error of the predicted slope at the end of a step
+    is quadratic in time: a third of it corrects the mean, and it also controls the step length. The true mean slope
+    lies between the proximal slope and phi'(p); so does the answer.
     """
     g = slope(loss, p, y)
     if g == 0.0 or c == 0.0 or not math.isfinite(g):
@@ -212,7 +211,7 @@ def flow(loss: Any, p: float, y: float, c: float) -> float:
             if not left > 0.0 or at_q * g <= 0.0:
                 break
         h = min(left, h * clamp(0.9 * max(error, 1e-30) ** (-1.0 / 3.0), 0.1, 4.0))
-    # If c g leaves float64 there is nothing to follow: the flow ends at the proximal step.
+    # If c g overflows, the flow ends at the proximal step.
     return clamp(b, min(lowest, g), max(lowest, g)) if math.isfinite(b) else lowest
 
 

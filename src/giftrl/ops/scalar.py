@@ -65,7 +65,7 @@ def log(x: float) -> float:
 @formula
 def sigmoid(x: float) -> float:
     """1 / (1 + e^-x) of a number or lanes, accurate in both tails."""
-    e = exp_minus(absolute(x))  # the exponential that softplus takes too: compiled, they share it
+    e = exp_minus(absolute(x))  # softplus uses the same exponential, which compiled code shares
     return where_less(x, 0.0, e, 1.0) / (1.0 + e)  # type: ignore[no-any-return]
 
 
@@ -99,9 +99,9 @@ def clamp(x: float, low: float, high: float) -> float:
 
 @formula
 def share(gap: float, c: float) -> float:
-    """min(1, gap / c) for gap, c >= 0: which part of a step of length c it takes to close the gap."""
+    """min(1, gap / c) for gap, c >= 0: the fraction of a step of length c that closes the gap."""
     gap = min(gap, LARGEST)
-    return gap / max(gap, c, TINY)  # without a branch, so that a compiler can do this for several models at a time
+    return gap / max(gap, c, TINY)  # branch-free, so that the compiler can vectorise it
 
 
 @formula
@@ -114,8 +114,8 @@ def sign(x: float) -> float:
 
 # Special functions, written by hand because SciPy's cannot be compiled.
 
-#: Gauss and Legendre's rule of twelve nodes on [-1, 1]: the positive nodes, and their weights. Written out, because
-#: the last bits of NumPy's depend on its LAPACK, and compiled loops depend on these bits.
+#: Gauss and Legendre's rule of twelve nodes on [-1, 1]: the positive nodes, and their weights. Constants, because the
+#: last bits of NumPy's values depend on its LAPACK.
 POSITIVE = (
     (0.1252334085114689, 0.2491470458134027), (0.3678314989981802, 0.2334925365383546),
     (0.5873179542866175, 0.20316742672306573), (0.7699026741943047, 0.16007832854334642),
@@ -158,8 +158,8 @@ def mean_product(beta: Any) -> float:
     """The integral over x from 0 to 1 of the product of 1 - beta_k x, for beta_k in [0, 1].
 
     The product falls to exp(-12) of itself no faster than by x = 1 - exp(-12/kappa), kappa the sum of beta, because
-    -log(1 - beta x) <= -beta log(1 - x). Over such a panel twelve nodes leave a relative error below 1e-12. What is
-    behind a panel is the same problem again; two or three panels are enough for what is left to be nothing.
+    -log(1 - beta x) <= -beta log(1 - x). Over such a panel twelve nodes leave a relative error below 1e-12. The rest
+    after a panel is the same problem again; two or three panels suffice.
     """
     total, x = 0.0, 0.0
     for _ in range(50):
@@ -168,7 +168,7 @@ def mean_product(beta: Any) -> float:
             kappa += beta[k] * ahead / (1.0 - beta[k] * x)
         whole = kappa <= 12.0 or len(beta) <= 24
         width = ahead if whole else -ahead * math.expm1(-12.0 / kappa)
-        for i in range(0, 12, 2):  # two products at a time, neither of which waits for the other
+        for i in range(0, 12, 2):  # two independent products at a time
             one, two = x + width * NODES[i], x + width * NODES[i + 1]
             at_one, at_two = 1.0, 1.0
             for k in range(np.uint64(len(beta))):

@@ -15,8 +15,8 @@ p being the scores at grad psi*(theta). For H' these are the scores of the predi
 
 An example of weight h has the loss h phi. Every rule scales as it does for scalar losses (:mod:`giftrl.ops.loss`): with
 a picked for phi at step length h c, the slope for h phi at step length c is h a. The slope at a kink is the subgradient
-of smallest norm. ``value``, ``infimum`` and ``smoothness`` are the operations of scalar losses; the last is measured in
-the Euclidean norm.
+of smallest norm. ``value``, ``infimum`` and ``smoothness`` are the operations of scalar losses; ``smoothness`` refers
+to the Euclidean norm.
 """
 
 from typing import Any
@@ -66,13 +66,13 @@ def flow(loss: Any, p: Any, y: int, c: float, out: Any) -> None:
 
 @operation
 def curvature(loss: Any, p: Any, y: int) -> float:
-    """A sigma such that sigma I is not below the Hessian of phi at p: one number for all classes; 0 on a kink."""
+    """A sigma such that sigma I is an upper bound on the Hessian of phi at p; 0 on a kink."""
     return smoothness(loss)
 
 
 @operation
 def curvatures(loss: Any, p: Any, y: int, out: Any) -> None:
-    """A number for each class, the diagonal of a matrix that is not below the Hessian of phi at p."""
+    """A diagonal upper bound on the Hessian of phi at p, a number per class."""
     sigma = curvature(loss, p, y)
     for k in range(len(out)):
         out[k] = sigma
@@ -80,7 +80,7 @@ def curvatures(loss: Any, p: Any, y: int, out: Any) -> None:
 
 @formula
 def mass_moved(a: Any, y: int) -> float:
-    """The share that a moves from y to the other classes, which is -a_y; -1 if a does something else.
+    """The mass -a_y that a moves from y to the other classes; -1 if a has another form.
 
     Slopes of losses that compare y with the others are of this form: a = q - e_y for probabilities q.
 
@@ -100,7 +100,7 @@ def mass_moved(a: Any, y: int) -> float:
 
 @formula
 def objective(loss: Any, start: Any, y: int, c: float, a: Any) -> float:
-    """H(a), ``start`` being the scores p of its formula; infinity if rounding leaves the domain of phi*."""
+    """H(a) with the scores ``start``; infinity if rounding leaves the domain of phi*."""
     total = 0.0
     for k in range(len(a)):
         total += a[k] * (0.5 * c * a[k] - start[k])

@@ -1,7 +1,5 @@
-"""Regularizers: rules that grow psi_1, psi_2, ... from lambda_t and from what was seen, one file each.
-
-The contract is in :mod:`giftrl.regularizers.contract`; what one psi_t can look like, in
-:mod:`giftrl.regularizers.potentials`.
+"""Regularizers: rules that compute psi_1, psi_2, ... from lambda_t and past rounds, one file each.
+:mod:`giftrl.regularizers.contract` defines the interface, and :mod:`giftrl.regularizers.potentials` the forms of psi_t.
 
 >>> from giftrl import regularizers
 >>> regularizers.get("p_norm", p=1.2)
@@ -20,7 +18,7 @@ from giftrl.regularizers.p_norm import PNorm
 from giftrl.regularizers.potentials import Potential
 from giftrl.regularizers.squared_norm import SquaredNorm
 
-#: Every regularizer by the name that users write.
+#: Every regularizer by its name.
 BY_NAME = Names(
     "regularizer",
     squared_norm=SquaredNorm,

@@ -15,7 +15,7 @@ class AdaGrad(NamedTuple):
     With the constant schedule lambda = 1/beta this is AdaGrad. L_{t+1} depends on z_t, so updates use H'.
 
     Args:
-        gradient_bound: G > 0, a guess of the largest abs(z_j); it sets the strength of a coordinate not yet seen.
+        gradient_bound: G > 0, a guess of the largest abs(z_j); it sets the initial strength of a coordinate.
 
     >>> AdaGrad(3.0).strength(1.0, 16.0)
     np.float64(5.0)

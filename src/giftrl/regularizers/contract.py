@@ -4,9 +4,10 @@ One psi_t is a *potential*; :mod:`giftrl.mirror` minimises it over a domain. Mos
 
     psi_t(x) = sum_j L_{t,j} (x_j - centre)^2 / 2 + l1 norm1(x),
 
-and bring only two elementwise formulas: :func:`accumulate`, what a coordinate remembers of a round, and
-:func:`strength`, its L. Formulas use only arithmetic and NumPy's elementwise functions, so they serve arrays and,
-compiled, single coordinates. A regularizer of another shape brings :func:`start` and :func:`advance` itself.
+and define only two elementwise formulas: :func:`accumulate`, which updates a coordinate's accumulator, and
+:func:`strength`, which gives L. Formulas use only arithmetic and NumPy's elementwise functions, so they serve arrays
+and,
+compiled, single coordinates. Other regularizers define :func:`start` and :func:`advance`.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from giftrl.regularizers.potentials import Diagonal, Potential, Vector
 
 
 class Evidence(NamedTuple):
-    """The outcome of a round for a regularizer: the chosen z, its point under psi_t, and the example.
+    """The data of a round for a regularizer: the chosen z, the new point under psi_t, and the example.
 
     ``curvature`` is h phi''(p) at the new point; ``s`` and ``curvature`` are None for a black-box loss.
 
@@ -42,7 +43,7 @@ def accumulate(regularizer: Any, q: Any, z: Any, sigma: Any) -> Any:
 
 @operation
 def strength(regularizer: Any, lam: float, q: Any) -> Any:
-    """L_j for the strength lambda and memory q_j. Elementwise."""
+    """L_j for the strength lambda and accumulator q_j. Elementwise."""
     raise Incompatible("a diagonal regularizer must bring strength(self, lam, q); add that method to its class")
 
 
@@ -66,7 +67,7 @@ def uses_curvature(regularizer: Any) -> bool:
 
 @operation
 def bounded(regularizer: Any) -> bool:
-    """True if L is not below lambda, and accumulate adds at most sigma: few numbers then bound the steps of a row."""
+    """True if L >= lambda and accumulate adds at most sigma, which bounds the steps of a row."""
     return False
 
 
@@ -86,7 +87,7 @@ def start(regularizer: Any, dimension: int, lam: float) -> Potential:
 
 @operation
 def advance(regularizer: Any, psi: Any, lam: float, seen: Evidence | None) -> Any:
-    """psi_{t+1} from psi_t and lambda_{t+1}; ``seen`` is None where psi_{t+1} is known ahead of the round."""
+    """psi_{t+1} from psi_t and lambda_{t+1}; ``seen`` is None if psi_{t+1} is known ahead."""
     q = psi.memory
     if seen is not None:
         sigma = 0.0 if seen.s is None or seen.curvature is None else seen.curvature * seen.s * seen.s
@@ -100,6 +101,6 @@ def advance(regularizer: Any, psi: Any, lam: float, seen: Evidence | None) -> An
 
 
 def require_diagonal(argument: str, base: Any) -> None:
-    """Raise unless a regularizer is diagonal, and so can be wrapped by another."""
+    """Raise an error unless a regularizer is diagonal, so that another one can wrap it."""
     remedy = "use SquaredNorm, AdaGrad, ElasticNet, Centred or Curvature"
     require(brings(base, "strength"), argument, base, "must be a diagonal regularizer", remedy)

@@ -7,7 +7,7 @@ class Curvature(NamedTuple):
     """A second-order regularizer: L_{t+1,j} = L_{t,j} + h phi''(p) s_j^2 at the new prediction p, centred there.
 
     It starts at L_{1,j} = lambda_1, which is 1/beta for the constant schedule; a growing schedule adds its growth.
-    Losses without curvature leave it as it is. It needs a linear model's loss, and updates use H'.
+    Losses without curvature do not change it. It needs a linear model's loss, and updates use H'.
 
     >>> Curvature().strength(1.0, Curvature().accumulate(0.0, 0.0, 0.25))
     1.25

@@ -12,8 +12,8 @@ class CurvatureFull(NamedTuple):
     """A second-order regularizer with a full matrix: A_{t+1} = A_t + h phi''(p) s s^T, centred at the new point.
 
     It starts at A_1 = lambda_1 I; a growing schedule adds (lambda_{t+1} - lambda_t) I. The inverse is kept by
-    rank-one updates, O(d^2) a round, and made anew from the matrix every d rounds so that rounding does not pile up
-    (and whenever lambda moves). It needs a linear model's loss, and updates use H'.
+    rank-one updates, O(d^2) a round, and recomputed every d rounds against rounding errors (and when lambda changes).
+    It needs a linear model's loss, and updates use H'.
 
     >>> CurvatureFull().start(2, 0.5).matrix
     array([[0.5, 0. ],

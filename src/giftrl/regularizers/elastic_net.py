@@ -14,7 +14,7 @@ class ElasticNet(NamedTuple):
     """psi_t(x) = base psi_t(x) + l1 norm1(x) + (l2/2) norm2(x)^2, for a diagonal base.
 
     The L1 term sets small coordinates of x to exactly 0. With ``base=Centred(AdaGrad())`` this is FTRL-Proximal, with
-    the strength sqrt(G^2 + sum z^2)/beta, into which the gradient of a round enters one round later than in the
+    the strength sqrt(G^2 + sum z^2)/beta, except that a gradient affects the strength one round later than in the
     original.
 
     Args:

@@ -1,4 +1,4 @@
-"""Potentials: what one psi_t can look like. Values, gradients and divergences; minimising them is the mirror's work."""
+"""Potentials: forms of psi_t, with values, gradients and divergences. :mod:`giftrl.mirror` minimises them."""
 
 import math
 from typing import NamedTuple, Protocol
@@ -36,7 +36,7 @@ class Diagonal(NamedTuple):
     """psi(x) = sum_j strength_j x_j^2 / 2 - <tilt, x> + offset + l1 norm1(x).
 
     A sum of quadratics with different centres is again of this form: a gain sigma centred at v adds sigma to the
-    strength, sigma v to the tilt and sigma v^2 / 2 to the offset. ``memory`` is what each coordinate has accumulated.
+    strength, sigma v to the tilt and sigma v^2 / 2 to the offset. ``memory`` has the accumulators q_j.
     """
 
     strength: Vector
@@ -64,7 +64,7 @@ class Diagonal(NamedTuple):
 
 
 class FullQuadratic(NamedTuple):
-    """psi(x) = <x, matrix x> / 2 - <tilt, x> + offset; the inverse of the matrix is kept beside it."""
+    """psi(x) = <x, matrix x> / 2 - <tilt, x> + offset, stored with the inverse of the matrix."""
 
     matrix: NDArray[np.float64]
     inverse: NDArray[np.float64]
@@ -105,7 +105,7 @@ class NegativeEntropy(NamedTuple):
         return self.lam * (float(positive @ np.log(positive)) + math.log(self.dimension))
 
     def gradient(self, x: Vector) -> Vector:
-        # A coordinate that has underflowed to 0 stays there: log of the smallest number stands in for -infinity.
+        # A coordinate that underflowed to 0 stays 0; the log of the smallest number replaces -infinity.
         return self.lam * (1.0 + np.log(np.maximum(x, np.finfo(float).tiny)))
 
     def divergence(self, x: Vector, y: Vector) -> float:
@@ -139,8 +139,7 @@ class SquaredPNorm(NamedTuple):
 def power_link(v: Vector, p: float) -> Vector:
     """The gradient of norm_p(v)^2 / 2: sign(v_j) abs(v_j)^(p-1) norm_p(v)^(2-p).
 
-    Homogeneous of degree 1, so it is taken of v divided by its largest entry: powers of numbers at most 1 cannot
-    overflow.
+    Homogeneous of degree 1, so v is first divided by its largest entry to avoid overflow.
     """
     scale = float(np.abs(v).max(initial=0.0))
     if scale == 0.0:

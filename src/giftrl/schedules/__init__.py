@@ -12,7 +12,7 @@ from giftrl.schedules.constant import Constant
 from giftrl.schedules.square_root import SquareRoot
 from giftrl.schedules.temporal_variability import TemporalVariability
 
-#: Every schedule by the name that users write.
+#: Every schedule by its name.
 BY_NAME = Names(
     "schedule",
     constant=Constant,

@@ -1,8 +1,8 @@
 """The interface of schedules: lambda_t from the round t and one running sum.
 
-The evidence of a round is a number made from gamma_t and norm(z_t)^2. A schedule that is *known ahead* gives
-lambda_{t+1} from the evidence of the rounds before t, so it is known when z_t is chosen, and H can be used; one that
-is not needs the evidence of round t as well.
+The evidence of a round is a number made from gamma_t and norm(z_t)^2. A schedule that is *known ahead* computes
+lambda_{t+1} from the evidence before round t, so that H can be used for z_t. Other schedules also need the evidence of
+round t.
 """
 
 from typing import Any

@@ -9,18 +9,18 @@ from giftrl.ops import validated
 
 @validated
 class TemporalVariability(NamedTuple):
-    """The schedule of Corollary 4.3: lambda grows only as fast as the losses move.
+    """The schedule of Corollary 4.3: lambda grows only as fast as the losses change.
 
     lambda_t = max(G/beta, floor) + sum over i <= t-2 of max(gamma_i, 0) / beta^2, with
     gamma_t = l_t(x_t) - l_t(x_{t+1}) - B_{psi_t}(x_{t+1}; x_t).
 
     The lag of two rounds makes lambda_{t+1} known when z_t is chosen, so H can be used. gamma is clipped at 0 because a
-    negative one would let lambda fall, against the assumption of Lemma 4.1.
+    negative value would decrease lambda, against the assumption of Lemma 4.1.
 
     Args:
         beta: the scale, positive; larger learns faster.
         gradient_bound: G > 0, a guess of the largest norm of a gradient.
-        floor: the least lambda_1; the published two-step curves need the largest norm(s)^2 here.
+        floor: the minimum of lambda_1; the published two-step curves need the largest norm(s)^2 here.
 
     >>> TemporalVariability(beta=2.0, gradient_bound=1.0).lam(1, 0.0)
     0.5

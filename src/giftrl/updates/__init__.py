@@ -13,7 +13,7 @@ from giftrl.updates.proximal import Proximal
 from giftrl.updates.truncated import Truncated
 from giftrl.updates.two_step import TwoStep
 
-#: Every update by the name that users write.
+#: Every update by its name.
 BY_NAME = Names(
     "update",
     linear=Linear,

@@ -7,7 +7,7 @@
 :func:`pick_vector`    for a black-box loss: z itself, with an upper bound on l*(z), which the certificate needs
 ====================== ================================================================================================
 
-An update must bring ``pick``. Without ``pick_scores`` or ``pick_vector`` it is refused by name where one is needed.
+An update must bring ``pick``. If ``pick_scores`` or ``pick_vector`` is needed and missing, an error says so.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class ScoreProblem(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A picked z with an upper bound on l*(z), exact wherever the loss brings its conjugate.
+    """A chosen z with an upper bound on l*(z), exact if the loss has its own conjugate.
 
     >>> import numpy as np
     >>> Choice(np.array([1.0, -1.0]), 0.5).conjugate
@@ -74,7 +74,7 @@ class VectorProblem(NamedTuple):
     theta: Vector
 
     def after(self, z: Vector) -> Vector:
-        """The point to which z leads."""
+        """The point after the step z."""
         return mirror.argmin(self.psi, self.domain, self.theta - z)
 
     def objective(self, choice: Choice) -> float:
@@ -86,7 +86,7 @@ class VectorProblem(NamedTuple):
         return Choice(self.weight * g, self.weight * (float(g @ x) - value))
 
     def sharpen(self, choice: Choice) -> Choice:
-        """The same z with the loss's own conjugate, where it brings one that is smaller than the bound."""
+        """The same choice with the loss's own conjugate, if that is smaller than the bound."""
         if not brings(self.loss, "conjugate"):
             return choice
         exact = self.weight * float(self.loss.conjugate(choice.z / self.weight))  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def pick_scores(update: Any, loss: Any, problem: ScoreProblem, out: Any, work: A
 
 @formula
 def keep_better(loss: Any, problem: ScoreProblem, a: Any, other: Any) -> None:
-    """Replace a by the other unless a has the smaller H; an infinite or undefined H loses."""
+    """Replace a by the other unless a has the smaller H; infinite or NaN counts as larger."""
     start, y, c = problem.start, problem.y, problem.c
     if not objective(loss, start, y, c, a) < objective(loss, start, y, c, other):
         for k in range(len(a)):
@@ -135,12 +135,12 @@ def pick_vector(update: Any, problem: VectorProblem) -> Choice:
 
 @operation
 def needs(update: Any) -> tuple[str, str]:
-    """Methods that the update needs beyond value and slope: of a scalar and of a black-box loss ('' for none)."""
+    """Required methods beyond value and slope, of a scalar and of a black-box loss ('' for none)."""
     return "", ""
 
 
 def check_scores(update: Any) -> None:
-    """Raise unless the update brings a rule for losses of K scores."""
+    """Raise an error unless the update supports losses of K scores."""
     if not brings(update, "pick_scores"):
         name = type(update).__name__
         raise Incompatible(
@@ -150,7 +150,7 @@ def check_scores(update: Any) -> None:
 
 
 def check_loss(update: Any, loss: Any, black_box: bool) -> None:
-    """Raise unless the loss brings what the update needs."""
+    """Raise an error unless the loss has the methods that the update needs."""
     name = needs(update)[black_box]
     if name and not brings(loss, name):
         raise Incompatible(

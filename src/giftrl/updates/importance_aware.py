@@ -12,13 +12,13 @@ class ImportanceAware(NamedTuple):
     """The limit of infinitely many infinitely small steps on the same example.
 
     b = mean of phi' along dpi/dtau, tau in [0, 1]: one update of weight h is exactly h updates of weight 1 at a fixed
-    psi, and it never goes past the minimum of the loss.
+    psi, and it never overshoots the minimum of the loss.
 
     For H' b lies between the proximal b and g, so H'(z) <= H'(g). For H the flow starts at grad psi*_{t+1}(theta_t),
-    where the slope is not g: there g is kept in the rounds in which it has the smaller H.
+    where the slope is not g: there g is used in rounds in which it has the smaller H.
 
     Args:
-        lookahead: H (True), H' (False), or H where it can be used (None).
+        lookahead: H (True), H' (False), or H if possible (None).
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.ops.line import Affine

@@ -12,8 +12,8 @@ class Linear(NamedTuple):
     b = phi'(p).
 
     Args:
-        lookahead: which objective delta_t is measured in, H (True), H' (False) or H where it can be used (None); the
-            choice of z does not depend on it.
+        lookahead: the objective in which delta_t is measured: H (True), H' (False), or H if possible (None). It does
+        not affect z.
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.ops.line import Affine

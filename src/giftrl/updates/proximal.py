@@ -3,7 +3,7 @@
     minimise F(w) = psi*_V(theta - h w G) + h <w, c>   over weights w >= 0 with sum 1,
 
 the rows of G being cuts. General-purpose solvers stop near a gap of 1e-9 here, because cuts close to the solution are
-nearly parallel; quadratic models solved by an exact active-set method go on to rounding.
+nearly parallel; quadratic models with an exact active-set method converge to rounding.
 """
 
 import math
@@ -28,7 +28,7 @@ Objective = Callable[[Vector], tuple[float, Vector]]
 
 
 def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vector) -> Vector:
-    """The weights of the cuts that minimise F, from weights to start at; no worse than those but for rounding."""
+    """The weights of the cuts that minimise F, from initial weights."""
     h = problem.weight
 
     def objective(w: Vector) -> tuple[float, Vector]:
@@ -41,7 +41,7 @@ def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vecto
     value, slope = objective(w)
     if float(w @ slope) - float(slope.min()) <= 1e-9 * max(1.0, abs(value)):
         return w
-    # Where V cuts coordinates off, F has flat pieces on which Newton's model says nothing: a general solver goes first.
+    # Constraints of V make F flat in places, where Newton's method fails: start with a general solver.
     from scipy.optimize import minimize
 
     solution = minimize(
@@ -59,13 +59,13 @@ def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vecto
 
 
 def _newton(problem: VectorProblem, cuts: Matrix, objective: Objective, w: Vector) -> Vector:
-    """Newton steps on the simplex, halved until they do not go up."""
+    """Newton steps on the simplex, halved until F does not increase."""
     h = problem.weight
     value, gradient = objective(w)
     for _ in range(30):
         move = quadratic_on_simplex(_hessian(problem, cuts, problem.theta - h * (w @ cuts)), gradient, w) - w
-        # Near the solution F is flat to rounding while the move still matters, because the gap of a loss with a kink is
-        # linear in it; so rounding may go up.
+        # Near the solution F is flat up to rounding, but for a loss with a kink the gap is linear in the step. So
+        # increases within rounding are allowed.
         slack = 1e-14 * max(1.0, abs(value))
         while np.abs(move).max() > 1e-15 and objective(w + move)[0] > value + slack:
             move = 0.5 * move
@@ -97,9 +97,8 @@ def _hessian(problem: VectorProblem, cuts: Matrix, point: Vector) -> Matrix:
 def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Vector:
     """The w on the simplex that minimises <gradient, w - start> + <w - start, hessian (w - start)> / 2.
 
-    An active-set method: solve with the weights outside the set held at 0, go as far as the first weight that reaches 0
-    and drop it; when nothing is dropped, add the weight whose gradient is furthest below the others; stop when there is
-    none.
+    An active-set method: solve with the weights outside the set held at 0, step until a weight reaches 0 and drop it;
+    if none does, add the weight with the smallest gradient; stop if no weight improves.
 
     >>> quadratic_on_simplex(np.eye(2), np.array([0.0, -0.5]), np.array([1.0, 0.0])).round(6)
     array([0.75, 0.25])
@@ -138,7 +137,7 @@ def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Ve
     return np.asarray(w / w.sum())
 
 
-# A bundle method: the proximal update of a black-box loss from its values and subgradients alone.
+# A bundle method: the proximal update of a black-box loss from values and subgradients.
 #
 # A subgradient g_i at x_i is a cut: l(x) >= <g_i, x> - c_i with c_i = l*(g_i) = <g_i, x_i> - l(x_i). Any mean z of cuts
 # has l*(z) <= the same mean of the c_i, so
@@ -149,8 +148,7 @@ def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Ve
 # x is added, and h l(x) + l*(z) - <z, x> bounds how far H(z) still is from its minimum. It works with every pair that
 # the mirror solves, and its first cut is g_t, so that H(z) <= H(g) from the first iteration on.
 #
-# Written by hand because libraries minimise a function that is given, while here psi is known only through its mirror,
-# and the gap must be certified.
+# No library fits, because psi is known only through its mirror and the gap must be certified.
 
 MAX_CUTS = 500
 
@@ -187,15 +185,15 @@ def minimise(problem: VectorProblem, tolerance: float) -> Choice:
 class Proximal(NamedTuple):
     """The exact minimiser of H (or H'): the implicit update.
 
-    b in d phi(pi(b)), a subgradient at the point that it leads to. With H it is implicit FTRL.
+    b in d phi(pi(b)), a subgradient at the new point. With H it is implicit FTRL.
 
-    A black-box loss is solved by its own ``prox`` where psi is a multiple of the squared norm on the whole space, and
-    by a bundle method otherwise, which stops when H(z) is certified to be within ``tolerance * max(1, abs(l(x)))`` of
+    A black-box loss uses its own ``prox`` if psi is a multiple of the squared norm on the whole space. Otherwise a
+    bundle method is used, which stops when H(z) is certified to be within ``tolerance * max(1, abs(l(x)))`` of
     the minimum.
 
     Args:
-        lookahead: H (True), H' (False), or H where it can be used (None).
-        tolerance: of the inner solver for black-box losses; linear models are solved to rounding.
+        lookahead: H (True), H' (False), or H if possible (None).
+        tolerance: tolerance of the inner solver for black-box losses; linear models are solved up to rounding.
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.ops.line import Affine

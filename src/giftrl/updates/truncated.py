@@ -12,10 +12,10 @@ from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 
 
 class Truncation(NamedTuple):
-    """The truncated model of a loss at a point: its tangent, cut off at the loss's infimum.
+    """The truncated model of a loss at a point: the maximum of its tangent and the loss's infimum.
 
-    m(p) = max(height + g (p - anchor), floor). It is never above the loss and equal to it at the anchor, so its exact
-    minimiser of H is no worse for the loss itself than g is.
+    m(p) = max(height + g (p - anchor), floor). It is a lower bound, exact at the anchor, so its minimiser of H is no
+    worse than g for the loss itself.
 
     >>> Truncation(anchor=0.0, height=1.0, g=-1.0, floor=0.0).prox(0.0, 0.0, 4.0)
     -0.25
@@ -39,15 +39,15 @@ class Truncation(NamedTuple):
         per = 1.0 if size == 0.0 else size
         gap = max(0.0, (self.height - self.floor) / per + math.copysign(1.0, self.g) * (p - self.anchor))
         step = self.g * share(gap, size * c)
-        return step if self.height < math.inf else self.g  # of a loss that overflowed the floor is out of reach
+        return step if self.height < math.inf else self.g  # if the loss overflows, the floor is out of reach
 
 
 @formula
 def truncated_slope(loss: Any, y: float, p: float, line: Any) -> float:
     """The b of the truncated update."""
     g = slope(loss, p, y)
-    # phi(p) >= inf phi + g^2/(2 L) if phi' is L-Lipschitz. Where the tangent from a phi(p) as small as that is above
-    # inf phi at pi(g), b = g, and phi need not be computed.
+    # phi(p) >= inf phi + g^2/(2 L) if phi' is L-Lipschitz. If the tangent from this bound is above inf phi at pi(g),
+    # then b = g, without computing phi.
     if g * (g + 2.0 * smoothness(loss) * (at(line, g) - p)) > 0.0:
         return g
     return solve(line, Truncation(p, value(loss, p, y), g, infimum(loss, y)), y)
@@ -68,7 +68,7 @@ def truncated_scores(loss: Any, problem: ScoreProblem, out: Any) -> None:
         largest = max(largest, abs(g[k]))
     if largest == 0.0:
         return
-    # The norm is taken relative to the largest number, since the square of a slope can leave float64.
+    # The norm is scaled by the largest number, since squares can overflow.
     squares = 0.0
     for k in range(len(p)):
         squares += (g[k] / largest) ** 2
@@ -82,10 +82,10 @@ class Truncated(NamedTuple):
     """The exact minimiser of H (or H') for the truncated model of the loss: aProx.
 
     b = g min(1, [phi(p) + g (pb - p) - inf phi]_+ / (g^2 c)) with g = phi'(p), pb = pi(0) and c of the line; pb = p for
-    H'. A step never goes past the point where the model says that the loss is at its least.
+    H'. A step never overshoots the point where the tangent reaches inf phi.
 
     Args:
-        lookahead: H (True), H' (False), or H where it can be used (None).
+        lookahead: H (True), H' (False), or H if possible (None).
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.ops.line import Affine

@@ -12,17 +12,17 @@ from giftrl.updates.truncated import Truncated, truncated_scores, truncated_slop
 
 
 class TwoStep(NamedTuple):
-    """The gradient at the point to which the gradient leads: Mirror-Prox, extragradient.
+    """The gradient at the point after a gradient step: Mirror-Prox, extragradient.
 
     b = phi'(pi(phi'(p))).
 
-    H(z) <= H(g) is guaranteed where c L <= 1, L the smoothness of the loss; otherwise the literal rule can freeze at
-    z = 0 or flip its sign. ``safeguard=True`` takes the better of this and the truncated update under H, which keeps
-    the guarantee always. (Falling back only when H(z) > H(g) would not do: the frozen z = 0 passes that test.)
+    H(z) <= H(g) is guaranteed if c L <= 1, L the smoothness of the loss; otherwise the plain rule can get stuck at z =
+    0 or flip its sign. ``safeguard=True`` takes the better of this and the truncated update under H, which always keeps
+    the guarantee. (A fallback only if H(z) > H(g) is not enough: z = 0 passes that test.)
 
     Args:
-        lookahead: H (True), H' (False), or H where it can be used (None).
-        safeguard: whether to compare with the truncated update; needs a loss with an infimum.
+        lookahead: H (True), H' (False), or H if possible (None).
+        safeguard: True to compare with the truncated update; needs a loss with an infimum.
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.ops.line import Affine
@@ -40,7 +40,7 @@ class TwoStep(NamedTuple):
         b = slope(loss, at(line, slope(loss, p, y)), y)
         if self.safeguard:
             other = truncated_slope(loss, y, p, line)
-            # "not smaller" and not "larger": an infinite or undefined H(b) loses.
+            # "not smaller" instead of "larger", so that an infinite or NaN H(b) is rejected.
             if not objective(line, loss, y, b) < objective(line, loss, y, other):
                 return other
         return b

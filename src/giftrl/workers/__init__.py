@@ -1,9 +1,9 @@
-"""Learning with several workers that are merged again and again.
+"""Learning with several workers whose models are merged periodically.
 
 A *round*: all workers begin with the state of one learner, each learns its own rows, and their states are merged into
 one (:mod:`giftrl.workers.merging`). The :mod:`~giftrl.workers.planner` says how many rows a round has. Its last rows
-are the *window*, to which the merge is fitted (:mod:`giftrl.workers.step_size`). A *team* is a crew of threads;
-:mod:`giftrl.distributed` has crews on many machines.
+are the *window*, to which the merge is fitted (:mod:`giftrl.workers.step_size`). A *team* uses threads;
+:mod:`giftrl.distributed` uses many machines.
 
 >>> import numpy as np
 >>> from giftrl.mixtures import MixtureLearner

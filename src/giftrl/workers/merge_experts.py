@@ -1,20 +1,19 @@
-"""Merge the facts about features, and the experts of the grid and the coin, to two ends for each weight.
+"""Merge feature statistics, and the experts of the grid and the coin, up to an interval for each weight.
 
 Rows, counts and sums of values add up; the scale m_j is the largest one; the mean of norm2(u)^2 is weighted by rows.
 
 With x and L the weight and the strength of an expert before the round, and x_k = x + dx_k and L_k = L + dL_k those of
-worker k after it, all in the units of the merged features, the ends of a weight are
+worker k after it, all in the units of the merged features, the interval of a weight has the ends
 
     x_sum = x + sum_k L_k dx_k / (L + sum_k dL_k),        x_average = x + sum_k dL_k dx_k / sum_k dL_k.
 
-The sum adds duals, as one learner of all rows would if no worker had changed what the others see. On frequent features
-all workers have corrected the same error, and the sum overshoots; the average is right for these. If several workers
-have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.workers.step_size`
-finds the best point between the two.
+The sum adds duals, as one learner would if the workers' updates were independent. For frequent features, all workers
+correct the same error, so the sum overshoots and the average is right. For rare features, seen by few workers, the sum
+is right and the average too small. :mod:`giftrl.workers.step_size` finds the best point between the two.
 
-The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet with theta added and with all that the
-workers have won, and the bet of the average share theta/(1 + G) and of the average win, both weighted by the stakes of
-the workers. The share needs both ends as the weights of other experts do: with theta always added, 16 workers on
+The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet with theta and winnings summed over
+workers, and with the averages of theta/(1 + G) and of the winnings, weighted by the workers' stakes. Both ends are
+needed here too: with theta always added, 16 workers on
 500,000 rows like rcv1's made the loss of the coin a third larger.
 """
 
@@ -46,7 +45,7 @@ from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import ONE_THREAD, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
-#: A feature becomes dense if it is in half of the rows, and remains so down to this share of them.
+#: A feature becomes dense if it is in half of the rows, and stays dense down to this share.
 DENSE_SHARE, STILL_DENSE_SHARE = 0.5, 0.4
 
 
@@ -56,7 +55,7 @@ class MergedFeatures(NamedTuple):
     Attributes:
         counts: of the merged state.
         rows: the number of rows with each feature.
-        record: of the merged state, but for places in the full matrix.
+        record: record of the merged state, without places in the full matrix.
         shifts: (mu_new - mu_old)/m_new of each feature, in the state before and in each worker's: adding it times a
             weight, in the units of m_new, to the constant keeps predictions.
         norm: N, the mean of norm2(u)^2.
@@ -83,10 +82,10 @@ class FeatureRule(NamedTuple):
     """The rule of merging features."""
 
     centre: bool  # dense features are centred
-    together: bool  # the constant is the mean of the labels, which moves with the centres
-    constant: int  # its place, or -1
+    together: bool  # the constant is the mean label, which moves with the centres
+    constant: int  # the place of the constant, or -1
     rows: float
-    columns: Any  # of a block
+    columns: Any  # the columns of a block
 
 
 @formula
@@ -106,7 +105,7 @@ def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
 
 @formula
 def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
-    """(mu_new - mu_old)/m_new; 0 if the constant moves with a centre that stays."""
+    """(mu_new - mu_old)/m_new; 0 if no shift of the constant is needed."""
     if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
         return 0.0
     return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
@@ -142,7 +141,7 @@ def merge_records(
 def merge_features(
     learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ONE_THREAD
 ) -> MergedFeatures:
-    """Merge the features of all pieces; ``place`` is that of the constant among them, or -1."""
+    """Merge the features of all pieces; ``place`` is the constant's position, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])
     counts = base.counts.copy()
@@ -164,20 +163,20 @@ def merge_features(
 
 @formula
 def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
-    """Write the facts about a feature into its block, as :mod:`giftrl.mixtures.feature_state` keeps them."""
+    """Write a feature's statistics into its block, as in :mod:`giftrl.mixtures.feature_state`."""
     real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
     x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
     x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)
 
 
 class MergeInterval(NamedTuple):
-    """The ends of the merged weights: the average and the sum."""
+    """The interval of the merged weights: average and sum."""
 
-    average: Array  # of the grid by feature, score and expert; the last column is the bet of the coin
+    average: Array  # weights by feature, score and expert of the grid; the last column is the coin
     total: Array
     sums: Array  # q and r of each feature
-    coin: Array  # its G, and both ends of its wealth, by feature and score
-    offsets: Array  # of every expert, a column for each score
+    coin: Array  # the coin's G, and both ends of its wealth, by feature and score
+    offsets: Array  # offsets of every expert, a column for each score
 
     def by_row(self) -> "MergeInterval":
         """The ends with one index for feature and score."""
@@ -186,12 +185,12 @@ class MergeInterval(NamedTuple):
 
 
 class PartialMerge(NamedTuple):
-    """A merge without the weights of the experts, which are between two ends."""
+    """A merged state, with an interval instead of the experts' weights."""
 
-    piece: Piece  # the merged state, but for its blocks of features
+    piece: Piece  # the merged state without blocks of features
     known: MergedFeatures
     ends: MergeInterval
-    offset: float  # o, which predictions start from
+    offset: float  # o, the start of predictions
 
 
 class ExpertColumns(NamedTuple):
@@ -207,7 +206,7 @@ def _columns(learner: Any) -> ExpertColumns:
 
 
 class MergeScratch(NamedTuple):
-    """The scale of each state in units of the merged one; by expert L, and the factor of x."""
+    """Buffers: the relative scale of each state; L and the factor of x for each expert."""
 
     scales: Array
     strengths: Array
@@ -245,7 +244,7 @@ def merge_coin(x: Any, j: int, size: int, at: Any, scores: int, scales: Any, m: 
 
 @formula(fast=True)
 def rescale(grid: Any, at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any) -> None:
-    """Put all states of feature j into the units of the merged scale, and add up q_j and r_j.
+    """Convert all states of feature j to the merged scale, and sum q_j and r_j.
 
     Duals are kept, as in :func:`giftrl.mixtures.experts.grow`: x_j becomes f x_j L_old/L_new with f = m_old/m_new.
     """
@@ -268,19 +267,19 @@ def rescale(grid: Any, at: Any, by: Any, x: Any, scales: Any, j: int, work: Any,
 
 
 class ExpertStates(NamedTuple):
-    """The states of a merge: the one before the round and those of the workers, one behind the other."""
+    """The states of a merge, stacked: the state before the round, then the workers'."""
 
     x: NDArray[Any]  # the blocks
-    scales: Array  # m_j of each, and then the merged ones
-    offsets: Array  # of each state and score, and expert of the grid: the constant takes them up
-    place: int  # of the constant, or -1
+    scales: Array  # m_j of each state, then the merged m_j
+    offsets: Array  # offsets by state, score and expert, which the constant absorbs
+    place: int  # the place of the constant, or -1
     norm: float  # N, merged
     table: Array  # the factors of the strengths
 
 
 @formula(fast=True)
 def merge_weights(grid: Any, at: Any, states: Any, work: Any, out: Any, first: int, last: int) -> None:
-    """Both ends of all experts for some features, in ``out``, a :class:`MergeInterval` by row."""
+    """Compute the intervals of all experts for some features into ``out``."""
     experts, count, size, x = lanes(grid), len(states.scales) - 1, states.scales.shape[1], states.x
     scores = len(out.average) // size
     by = factors(grid, states.norm, states.table)
@@ -314,7 +313,7 @@ def merge_weights(grid: Any, at: Any, states: Any, work: Any, out: Any, first: i
 def write_blocks(
     grid: Any, at: Any, columns: Any, known: Any, ends: Any, steps: Any, group: Any, x: Any, first: int, last: int
 ) -> None:
-    """Write blocks of features, with weights ``steps`` of the way from the average to the sum, by group and expert."""
+    """Write blocks of features; ``steps`` by group and expert interpolate from the average (0) to the sum (1)."""
     real, scores, experts = x.dtype.type, len(ends.average) // len(x), lanes(grid)
     most = LARGEST_EXPERT_WEIGHT
     for j in range(first, last):
@@ -340,7 +339,7 @@ def scale_ratios(scales: Array) -> Array:
 
 
 def rescaled_weights(learner: Any, x: Array, ratios: Array, norm: float) -> Array:
-    """The weights of the grid in blocks of several states, by score and expert, as :func:`rescale` has them."""
+    """The rescaled weights of the grid for several states, by score and expert."""
     columns, scores, experts = learner.places, learner.classes or 1, len(learner.grid_experts)
     prior, curve, root = factor_table(learner.grid_experts, np.float64)
     q, r, f = x[..., int(columns.curve), None], x[..., int(columns.root), None], ratios[..., None]
@@ -352,7 +351,7 @@ def rescaled_weights(learner: Any, x: Array, ratios: Array, norm: float) -> Arra
 def merge_experts(
     learner: Any, base: Piece, workers: list[Piece], known: MergedFeatures, place: int, share: Share = ONE_THREAD
 ) -> MergeInterval:
-    """Both ends of the experts, and their offsets but for the coin's; ``place`` is that of the constant."""
+    """Compute the intervals of the experts, and their offsets except the coin's; ``place`` is the constant's."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
     n, count = lanes(grid), len(pieces)
     x = stacked([piece.x for piece in pieces])

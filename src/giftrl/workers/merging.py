@@ -1,12 +1,12 @@
-"""Merge mixtures that began from the same state and learned different examples.
+"""Merge mixtures that started from the same state and learned different examples.
 
 Counts and sums add up, means are weighted by rows, scales and ranges are the largest. The weights of the experts are
-between two ends, the average and the sum (:mod:`giftrl.workers.merge_experts`), as far as the window says
+interpolated between the average and the sum (:mod:`giftrl.workers.merge_experts`), with steps fitted to the window
 (:mod:`giftrl.workers.step_size`). The Newton stack and the full matrix have a precision P = A^-1 and weights x: P and
 P x add up, which is exact for a squared loss.
 
-:class:`MergedLearner` is what every run with several workers has at its centre, with threads or on many machines. A
-worker's part of a round is a pure function of the state that it begins with and its examples.
+:class:`MergedLearner` is the core of every run with several workers, threads or machines. A worker's result is a pure
+function of its initial state and its examples.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from giftrl.workers.step_size import FEATURE_GROUPS, Groups, Window, fit_steps, 
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
-#: The eigenvalues of a precision are at least this share of the largest one.
+#: The minimum eigenvalue of a precision, relative to the largest.
 MIN_EIGENVALUE_SHARE = 1e-12
 
 
@@ -58,7 +58,7 @@ def require_auto(auto: bool, argument: str, workers: object) -> None:
 
 
 def first_steps(learner: Any) -> Array:
-    """The steps before the first merge, for each expert and group of features: all the way to the sum."""
+    """The initial steps for each expert and group of features: 1, the sum."""
     if not isinstance(learner, Mixture):
         rule = "cannot be merged: only learners of beta='auto' can"
         raise Incompatible(f"{type(learner).__name__} {rule}. Use beta='auto', or one worker")
@@ -66,32 +66,32 @@ def first_steps(learner: Any) -> Array:
 
 
 class SharedState(NamedTuple):
-    """The state of a learner at some features, and the sums of its certificate if it stores examples."""
+    """The state of a learner at some features, and certificate sums if it stores examples."""
 
     piece: Piece
     sums: WorkerSums | None
 
     @classmethod
     def of(cls, learner: Any, features: NDArray[np.int64]) -> "SharedState":
-        """The state of a learner between rounds, for workers to begin with."""
+        """The state of a learner between rounds, as the start for workers."""
         sums = None if learner.witnesses is None else learner.witnesses.sums_at(features)
         return cls(take(learner, features), sums)
 
     @classmethod
     def of_worker(cls, learner: Any, features: NDArray[np.int64], first: int) -> "SharedState":
-        """The reply of a worker; ``first`` is the number of its first example."""
+        """A worker's result; ``first`` is the number of its first example."""
         sums = None if learner.witnesses is None else learner.witnesses.reply(features, first)
         return cls(take(learner, features), sums)
 
     def begin(self, worker: Any, first: int, share: Share = ONE_THREAD) -> None:
-        """Let a worker begin a round with this state; ``first`` is the number of its first example."""
+        """Start a worker's round from this state; ``first`` is the number of its first example."""
         put(worker, self.piece, share)
         if worker.witnesses is not None and self.sums is not None:
             worker.witnesses.begin_round(self.sums, first)
 
 
 def copy_of(learner: Any, first: int) -> Any:
-    """A worker that begins with the whole state of a learner; ``first`` is the number of its first example."""
+    """A worker with a copy of the whole state of a learner; ``first`` is the number of its first example."""
     worker, witnesses = copy(learner), learner.witnesses
     worker.witnesses = None
     worker.restore(learner.own_state())
@@ -102,7 +102,7 @@ def copy_of(learner: Any, first: int) -> Any:
 
 
 class MergedLearner:
-    """A mixture that has the merged state between rounds, and the steps and changes from round to round.
+    """A mixture with the merged state between rounds; tracks steps and changed features.
 
     ``steps`` are those of an earlier run of this learner, or None.
     """
@@ -114,31 +114,31 @@ class MergedLearner:
 
     @property
     def marks(self) -> NDArray[np.bool_]:
-        """True for features whose state has changed since :meth:`changes` was called; others set these marks, too."""
+        """Marks of features whose state has changed since the last call of :meth:`changes`; workers set them too."""
         if len(self._marks) < self.learner.dimension:
             self._marks = np.append(self._marks, np.zeros(self.learner.dimension - len(self._marks), np.bool_))
         return self._marks
 
     @property
     def changed(self) -> NDArray[np.int64]:
-        """The features whose state has changed since :meth:`changes` was called."""
+        """The features changed since the last call of :meth:`changes`."""
         self.marks[always(self.learner)] = True
         return np.flatnonzero(self._marks)
 
     def changes(self) -> SharedState:
-        """The state at the features that have changed, for workers; they count as unchanged from now on."""
+        """The state at changed features, for workers; resets the marks."""
         features = self.changed
         self._marks[:] = False
         return SharedState.of(self.learner, features)
 
     def merge(self, base: Piece, workers: list[Piece], sums: list[WorkerSums | None], window: Window | None) -> None:
-        """Merge what workers have learned.
+        """Merge the results of workers.
 
-        The pieces of the learner and of the workers are at the features that have changed; ``sums`` are of the
-        workers' certificates, and the steps are fitted to the examples of the window.
+        All pieces are at the changed features; ``sums`` belong to the workers' certificates. The steps are fitted to
+        the window.
         """
         steps = self.steps
-        if steps is None:  # the average is safe, and the sum need not be
+        if steps is None:  # fall back to the average, which is safe
             steps = self._first_steps if window is not None else np.zeros_like(self._first_steps)
         piece, steps = merge(self.learner, base, workers, window, steps, self.share)
         if window is not None:
@@ -150,7 +150,7 @@ class MergedLearner:
             self.marks[self.learner.witnesses.gather(known)] = True
 
     def learn(self, learn: Callable[[], T], rows: list[tuple[Rows, int]]) -> T:
-        """Call a function that lets the learner learn these rows of a window; each part is rows and their number."""
+        """Call ``learn``, which learns the rows of a window, and mark their features as changed."""
         changes = None if self.learner.witnesses is None else self.learner.witnesses.watch_changes()
         result = learn()
         touched(self.learner, rows, self.marks)
@@ -162,15 +162,14 @@ class MergedLearner:
 def merge(
     learner: Any, base: Piece, workers: list[Piece], window: Window | None, steps: Array, share: Share = ONE_THREAD
 ) -> tuple[Piece, Array]:
-    """The merged state at the features of the pieces, and the steps.
-
-    Workers that have learned nothing do not count, and the state of a single worker is the result.
+    """Merge pieces; returns the merged piece and the steps. Workers without rows are ignored; a single worker's state
+    is the result.
 
     Args:
-        learner: has the state that all workers began from.
-        base, workers: its piece and theirs, at the same features.
-        window: examples to fit the steps to; None to take the steps as they are.
-        steps: of the merge before, or :func:`first_steps`.
+        learner: the learner with the workers' initial state.
+        base, workers: the pieces before the round and of the workers, at the same features.
+        window: examples to fit the steps to; None to keep the steps.
+        steps: the steps of the last merge, or :func:`first_steps`.
         share: runs loops.
     """
     workers = [worker for worker in workers if worker.counts[ROWS] > base.counts[ROWS]]
@@ -184,12 +183,12 @@ def merge(
 
 
 def blended(learner: Any, merger: PartialMerge, steps: Array, group: Groups, share: Share = ONE_THREAD) -> Piece:
-    """The merged state, each weight between the average (step 0 of its expert and group) and the sum (step 1)."""
+    """The merged state; steps by expert and group interpolate from the average (0) to the sum (1)."""
     return merger.piece._replace(x=blocks_of(learner, merger, steps, group, share))
 
 
 def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = ONE_THREAD) -> PartialMerge:
-    """Merge all but the weights of the experts; all pieces are of the same features."""
+    """Merge everything except the experts' weights; all pieces have the same features."""
     constant, n = learner.constant, lanes(learner.grid)
     at = int(np.searchsorted(base.features, -1 if constant is None else constant))
     place = at if at < len(base.features) and base.features[at] == constant else -1
@@ -216,7 +215,7 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share
 
 
 def _coin_shift(learner: Any, workers: list[Piece], known: MergedFeatures, rows: list[float]) -> Any:
-    """The change of the coin's offset by centres that move: the mean over the workers, by their rows."""
+    """The change of the coin's offset due to moved centres: the mean over workers, weighted by rows."""
     coin, scores = int(learner.places.coin), learner.classes or 1
     moved, total = np.flatnonzero(known.shifts.any(axis=0)), np.zeros(scores)
     for k, (piece, count) in enumerate(zip(workers, rows, strict=True), 1):
@@ -228,7 +227,7 @@ def _coin_shift(learner: Any, workers: list[Piece], known: MergedFeatures, rows:
 
 
 def _removed_matrix(base: Piece, workers: list[Piece], record: Array) -> Any:
-    """The full matrix after it was removed, with the places that it had in a worker at that moment."""
+    """A removed full matrix, with the places it had in a worker."""
     if len(base.matrix.x) == 0 or int(base.matrix.size[0]) < 0:
         return base.matrix
     for worker in workers:
@@ -239,7 +238,7 @@ def _removed_matrix(base: Piece, workers: list[Piece], record: Array) -> Any:
 
 
 def _merge_mixing(learner: Any, base: Any, workers: list[Any], rows: list[float]) -> Any:
-    """Merge the state that is not by feature: units of labels, losses of experts and candidates, stack and sums."""
+    """Merge the state other than features: label units, losses of experts and candidates, stack and sums."""
     stack, inverse = merge_stack(base, workers)
     merged = {
         "totals": added(base.totals, *(worker.totals for worker in workers)),
@@ -278,7 +277,7 @@ def merge_units(loss: Any, base: Array, workers: list[Array], margin: bool, cent
 
 
 def merge_sums(base: Array, workers: list[Array], rows: list[float]) -> Array:
-    """Merge the sums of a mixture: they add up, but for the recent losses, which are means."""
+    """Merge the sums of a mixture: totals are added, recent losses averaged."""
     sums = np.array(added(base, *workers))
     sums[WEIGHT] = min(sums[WEIGHT], MOST_WEIGHT)
     total = sum(rows)
@@ -291,9 +290,9 @@ def merge_sums(base: Array, workers: list[Array], rows: list[float]) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """The inverse of a symmetric matrix, even if rounding has left eigenvalues that are not positive."""
+    """The inverse of a symmetric matrix, with eigenvalues clipped to be positive."""
     try:
-        np.linalg.cholesky(a)  # an error unless all are positive; eigenvalues take ten times as long
+        np.linalg.cholesky(a)  # fails unless positive definite; eigenvalues take ten times as long
     except np.linalg.LinAlgError:
         pass
     else:
@@ -320,7 +319,8 @@ def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
 def merge_matrix(
     base: Piece, workers: list[Piece], known: MergedFeatures, constant: int, row: int
 ) -> tuple[Matrix, Array] | None:
-    """The full matrix and the place of each feature in it; None if a worker has removed it, or if it has no room.
+    """Merge the full matrix; also the place of each feature in it. None if a worker has removed it, or if features
+    exceed the places.
 
     ``constant`` is the place of the constant among the features, or -1, and ``row`` that of the matrix among offsets.
     """
@@ -352,7 +352,7 @@ def merge_matrix(
             strict=True,
         )
         precision = added(*precisions)
-        # A prior is at least the one that a feature begins with: rounding may have left less of it.
+        # At least the initial prior of a feature, despite rounding.
         a = inverse((precision + precision.T) / 2.0 + np.diag(1.0 / prior[:size]))
         new_inverse[m, :size, :size] = a
         new_x[:size, m] = a @ added(*duals)
@@ -389,10 +389,8 @@ def _natural(
 
 
 def grown(a: Array, x: Array, factor: Array, prior: Array) -> tuple[Array, Array]:
-    """A and x after scales have grown by 1/factor, as :func:`giftrl.mixtures.full_matrix.grow_matrix` lets them follow.
-
-    A worker whose rows made a scale grow has done that to the state that it began with: only then is the difference of
-    the two the contribution of the worker.
+    """Rescale A and x after scales have grown by 1/factor, like :func:`giftrl.mixtures.full_matrix.grow_matrix`. Both
+    states must have the same scale before their difference is a worker's contribution.
 
     >>> grown(np.eye(1), np.ones(1), np.array([0.5]), np.array([100.0]))
     (array([[4.]]), array([2.]))

@@ -1,4 +1,4 @@
-"""The state of a mixture at some features, copied from a learner and written back; and the tools of every merge."""
+"""Pieces: the state of a mixture at some features, copied from and to learners; helpers for merging."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -13,18 +13,18 @@ from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.mixtures.feature_state import BY_FEATURE, DENSE, PLACE
 from giftrl.workers.planner import cut
 
-#: Merging fewer features takes no longer than handing them to a thread.
+#: The minimum number of features per thread in a merge.
 MIN_FEATURES_PER_THREAD = 1024
 
 
 class Share(NamedTuple):
-    """Runs a task of (begin, end) over a range, in as many parts at once as there are threads."""
+    """Runs a task of (begin, end) over a range, split among threads."""
 
     pool: Executor | None = None
     threads: int = 1
 
     def __call__(self, task: Callable[[int, int], object], count: int, least: int = MIN_FEATURES_PER_THREAD) -> None:
-        """Run the task; a part of fewer than ``least`` is not worth a thread."""
+        """Run the task, in parts of at least ``least``."""
         parts = min(self.threads, count // least)
         if parts < 2 or self.pool is None:
             task(0, count)
@@ -36,7 +36,7 @@ ONE_THREAD = Share()
 
 
 def added(base: ArrayLike, *workers: ArrayLike) -> Any:
-    """The base plus the change by each worker; infinite if one of them is.
+    """The base plus each worker's change; infinite if any is infinite.
 
     >>> float(added(1.0, 3.0, 6.0))
     8.0
@@ -50,7 +50,7 @@ def added(base: ArrayLike, *workers: ArrayLike) -> Any:
 
 
 def mean(values: list[Any], weights: list[Any]) -> Any:
-    """The mean over all rows, from the mean of the base, which comes first, and of workers, who count its rows too.
+    """The mean over all rows, from the base's mean (first) and the workers' means, which include the base's rows.
 
     >>> float(mean([1.0, 2.0, 4.0], [1.0, 2.0, 2.0]))  # rows 1, 3 and 7
     3.6666666666666665
@@ -63,9 +63,9 @@ def mean(values: list[Any], weights: list[Any]) -> Any:
 
 
 class Piece(NamedTuple):
-    """The state of a mixture at some features, and all of its state that is not by feature."""
+    """The state of a mixture at some features, and all state other than features."""
 
-    features: NDArray[np.int64]  # in order; those of ``always`` are among them
+    features: NDArray[np.int64]  # ascending; includes the features of :meth:`always`
     record: NDArray[np.float64]  # this and the next two: rows of the arrays of FeatureState
     x: NDArray[Any]
     theta: NDArray[np.float64]
@@ -77,7 +77,7 @@ class Piece(NamedTuple):
 
 
 def always(learner: Any) -> NDArray[np.int64]:
-    """The features that every row may change: the dense ones, and those of the full matrix."""
+    """Features that any row may change: dense features, and features in the full matrix."""
     state = learner.features
     dense: NDArray[np.int64] = state.dense[: int(state.counts[DENSE])].astype(np.int64)
     if int(learner.matrix.size[0]) <= 0:
@@ -94,7 +94,7 @@ def mark(rows: Any, count: int, marks: Any) -> None:
 
 
 def touched(learner: Any, parts: list[tuple[Rows, int]], marks: NDArray[np.bool_]) -> None:
-    """Mark the features that learning these rows has changed; each part is rows and their number."""
+    """Mark the features changed by learning rows; each part is rows and their number."""
     loop = ready(mark, learner.compiled)
     for rows, count in parts:
         loop(rows, count, marks)
@@ -107,7 +107,7 @@ def take(learner: Any, features: NDArray[np.int64]) -> Piece:
 
 
 def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ONE_THREAD) -> list[Piece]:
-    """:func:`take` for several mixtures, whose pieces lie one behind the other in memory (:func:`stacked`)."""
+    """:func:`take` for several mixtures; the pieces are contiguous in memory (:func:`stacked`)."""
     copies = {}
     for name in BY_FEATURE:
         array = getattr(learners[0].features, name)
@@ -116,7 +116,7 @@ def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ON
     def task(first: int, last: int) -> None:
         for name, out in copies.items():
             for k, learner in enumerate(learners):
-                # "clip" checks nothing, and is quicker for that.
+                # "clip" skips the bounds check, which is faster.
                 array = getattr(learner.features, name)
                 np.take(array, features[first:last], axis=0, out=out[k, first:last], mode="clip")
 
@@ -132,7 +132,7 @@ def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = ON
 
 
 def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays of the same shape as one; without a copy if they are one already."""
+    """Stack arrays of the same shape; without a copy if contiguous."""
     whole = arrays[0].base
     if isinstance(whole, np.ndarray) and len(whole) == len(arrays) and whole.shape[1:] == arrays[0].shape:
         places = [array.ctypes.data - whole.ctypes.data for array in arrays]
@@ -142,7 +142,7 @@ def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def put(learner: Any, piece: Piece, share: Share = ONE_THREAD) -> None:
-    """Write a piece into a mixture, whose other features stay as they are."""
+    """Write a piece into a mixture; other features are unchanged."""
     state = learner.features
 
     def task(first: int, last: int) -> None:

@@ -1,29 +1,29 @@
 """The number of rows between two merges.
 
-One worker learns the first rows. Then a round has a tenth of the rows so far. The states of few workers differ less, so
-with few workers it has up to a quarter. The last rows of a round are its window: nobody learns them before the merge,
-which is fitted to them, and then the merged learner does. So every row is learned once.
+One worker learns the first rows. Then each round has a tenth of the rows so far, or up to a quarter with few workers,
+whose states differ less. The last rows of a round are its window: the merge is fitted to them, and afterwards the
+merged learner learns them. So every row is learned once.
 
 Merging takes time for each feature, and learning for each row. So a round has at least as many rows as there are
-features, and the first round begins when that is no more than a quarter of the rows so far. On 480,000 rows like
+features, and the first round begins when this is at most a quarter of the rows so far. On 480,000 rows like
 rcv1's, of 47,000 features, two workers then end at 1.007 of the loss of one learner; with more merges it was 1.009.
 """
 
 from itertools import pairwise
 from typing import NamedTuple
 
-#: One worker learns at least this many rows, and this many for each worker; splitting fewer saves nothing that matters.
+#: The minimum number of first rows for a single worker: in total, and per worker.
 MIN_FIRST_ROWS, FIRST_ROWS_PER_WORKER = 8192, 100
 #: The size of a round as a share of the rows so far, with many workers, and with few workers or many features.
 MIN_ROUND_SHARE, MAX_ROUND_SHARE = 0.1, 0.25
 #: The fewest rows of a round, for each worker and for each feature.
 ROUND_ROWS_PER_WORKER, ROUND_ROWS_PER_FEATURE = 16, 1
-#: The most rows of a window, which is at most half of a round.
+#: The maximum number of rows in a window, which is also at most half of a round.
 MAX_WINDOW_ROWS = 1024
 
 
 class Round(NamedTuple):
-    """The numbers of rows that are split among the workers, and of rows of the window behind them."""
+    """A round: the number of rows to split among workers, and of rows in the window after them."""
 
     split: int
     window: int

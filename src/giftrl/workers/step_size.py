@@ -1,10 +1,11 @@
-"""Fit how far merged weights go from the average of the workers to their sum: a small convex problem.
+"""Fit the steps of a merge, from the average of the workers (0) to their sum (1): a small convex problem.
 
 Features are grouped by frequency, an octave or two a group, and each expert has a step a_g in [0, 1] for each group g.
-The problem is about the window: examples that nobody has learned. The scores of an example are p + sum_g a_g d_g, with
+The loss is measured on the window: examples that no worker has learned. The scores of an example are p + sum_g a_g d_g,
+with
 p at the average, and d_g the change by a whole step in group g; these are numbers, or vectors with a number for each
-class. The steps minimise the loss of the window, one after the other, each by the secant method on its slope. Moving a
-step has a price, so that a few examples do not move it far.
+class. The steps minimise the loss of the window, one after the other, each by the secant method on its slope. Changes
+of a step are penalised, so that few examples do not change it much.
 """
 
 from functools import partial
@@ -32,9 +33,9 @@ Groups = NDArray[np.int64]
 #: The groups end where a feature is in one of 4, 16, ... rows; the constant has a group of its own.
 GROUP_OCTAVES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 FEATURE_GROUPS = len(GROUP_OCTAVES) + 2
-#: How often the steps are gone through, and how often each is improved.
+#: Rounds of coordinate descent over the steps, and iterations per step.
 SWEEPS, SECANTS = 2, 4
-#: The price of a step: moving it by 1 costs half of this many units of loss.
+#: The penalty on steps: a change by 1 costs half of this in units of loss.
 STEP_STIFFNESS = 4.0
 #: The steps are fitted to the first examples of the window if it has more scores.
 MAX_WINDOW_SCORES = 1 << 17
@@ -45,7 +46,7 @@ scalar_slope, vector_slope = scalar.slope, vector.slope
 
 
 class Window(NamedTuple):
-    """Examples that nobody has learned, to which a merge is fitted; ``weights`` is empty if all are 1."""
+    """Unlearned examples, to which a merge is fitted; ``weights`` is empty if all are 1."""
 
     rows: Rows
     labels: NDArray[Any]
@@ -54,7 +55,7 @@ class Window(NamedTuple):
 
 @operation
 def descent(window: Any, p: Any, d: Any, by: float) -> float:
-    """The slope of the loss of a window in a step, at scores ``by`` times d further than p."""
+    """The derivative of a window's loss with respect to a step, at the scores p + ``by`` d."""
     raise Incompatible("a window must bring descent(self, p, d, by); add that method to its class")
 
 
@@ -99,11 +100,11 @@ class ClassWindow(NamedTuple):
 
 @formula
 def find_step(window: Any, p: Any, d: Any, now: float, prior: float, stiff: float) -> float:
-    """The best step of a group, while the others stay; p includes ``now`` times d."""
+    """The best step of a group with the others fixed; p includes ``now`` times d."""
     low, high = -now, 1.0 - now
     at_low = descent(window, p, d, low) + stiff * (now + low - prior)
     at_high = descent(window, p, d, high) + stiff * (now + high - prior)
-    if not at_high > at_low:  # the window says nothing
+    if not at_high > at_low:  # the window gives no information
         return prior
     if at_low >= 0.0:
         return 0.0
@@ -147,14 +148,14 @@ def groups_of(merger: PartialMerge, constant: int | None) -> Groups:
 
 
 class Scene(NamedTuple):
-    """The weights that score the window."""
+    """The state for scoring the window."""
 
     scores: int  # the number of scores of an example
     where: NDArray[np.int32]  # the place of each feature among the merged ones, or -1
     record: Array  # this and the next two: of the merged features
     ends: MergeInterval  # with one index for feature and score
     group: Groups
-    others: NDArray[Any]  # blocks and records of all features, for those that no worker has met
+    others: NDArray[Any]  # blocks and records of all features, for features unseen by workers
     other_record: Array
     coin: Any  # the place of the coin in a block
     unit: float  # Y/N
@@ -162,7 +163,7 @@ class Scene(NamedTuple):
 
 @formula(fast=True)
 def add_entry(grid: Any, scene: Any, s: int, u: float, p: Any, d: Any, i: int) -> None:
-    """Add u of merged feature s to the scores p of example i at the average, and to their changes d by its group."""
+    """Add u of merged feature s to example i's scores p at the average, and to the changes d by its group."""
     average, total, experts, groups = scene.ends.average, scene.ends.total, lanes(grid), len(d) // len(p)
     for m in range(scene.scores):
         weights, row = s * scene.scores + m, i * scene.scores + m
@@ -211,9 +212,8 @@ def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, f
 def fit_steps(
     learner: Any, merger: PartialMerge, group: Groups, window: Window, previous: Array, share: Share = ONE_THREAD
 ) -> Array:
-    """The steps of each expert and group, beginning with the previous ones.
-
-    The learner has the state before the round at features that are not merged.
+    """Fit the steps of each expert and group, starting at the previous steps. Features that are not merged are read
+    from the learner.
     """
     piece, known, ends, scores = merger.piece, merger.known, merger.ends, learner.classes or 1
     n = min(len(window.labels), max(1, MAX_WINDOW_SCORES // scores))

@@ -1,8 +1,8 @@
-"""A team of threads that learns one stream together, round by round (:mod:`giftrl.workers.planner`).
+"""A team of threads that learns one stream in rounds (:mod:`giftrl.workers.planner`).
 
 Compiled loops run without the lock of the interpreter, so threads learn at the same time. The model depends on the
 rows, on their batches and on the number of workers, but never on timing. A round normally ends within a batch; a round
-longer than one batch ends in a later one. Between rounds the learner holds everything learned so far.
+longer than one batch ends in a later one. Between rounds the learner has the merged state.
 """
 
 import time
@@ -24,14 +24,14 @@ from giftrl.workers.planner import cut, first_rows, next_round
 from giftrl.workers.step_size import Window
 
 Array = NDArray[np.float64]
-#: The first features are counted one by one, then every second of as many again, every fourth of twice as many, ...
+#: Counting is exact for the first features; then every second feature is sampled, every fourth, and so on.
 FEATURES_COUNTED = 1 << 16
-#: The examples of a worker have numbers of their own, this far from the numbers of the next worker's.
+#: The distance between the first example numbers of consecutive workers.
 NUMBERS_PER_WORKER = 1 << 40
 
 
 def count_features(learner: Any) -> int:
-    """About how many features a learner has met; the room that it has for more does not change the result."""
+    """The approximate number of features seen; independent of spare capacity."""
     array = learner.features.x
     total, first, step = np.count_nonzero(array[:FEATURES_COUNTED].any(axis=1)), FEATURES_COUNTED, 2
     while first < len(array):
@@ -50,13 +50,13 @@ class TeamTimes:
 
 
 class Team(RowLearner):
-    """Workers that learn the rows of a learner in parallel, and merge what they have learned.
+    """Worker threads that learn a learner's rows in parallel, and merge the results.
 
     Args:
         learner: a mixture, which may have learned before; it has the merged state after each round.
         workers: the number of threads.
         steps: of an earlier team of the same learner, or None.
-        first: the number of rows that one worker learns, whatever the number of features; None for the planner's.
+        first: the number of rows for one worker before the first round; None: the planner decides.
     """
 
     def __init__(self, learner: Any, workers: int, *, steps: Array | None = None, first: int | None = None) -> None:
@@ -65,11 +65,11 @@ class Team(RowLearner):
         self.learner, self.classes, self.compiled = learner, learner.classes, learner.compiled
         self.times = TeamTimes()
         self._first = first
-        self._features = 0  # about how many features are known when a round begins
-        self._members: list[Any] = []  # the workers' learners; none if they do not have the state of the learner
-        self._numbers: list[int] = []  # of the first example of each in the open round
-        self._to_split = self._window = 0  # rows that are still to be split in the open round, and rows of its window
-        self._learned = 0  # rows learned in it
+        self._features = 0  # approximate number of known features at the start of a round
+        self._members: list[Any] = []  # the workers' learners; empty if outdated
+        self._numbers: list[int] = []  # the first example number of each worker in the open round
+        self._to_split = self._window = 0  # remaining rows to split in the open round, and rows of its window
+        self._learned = 0  # rows learned in the open round
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
         self._merged.share = Share(self._pool, workers if learner.compiled else 1)
 
@@ -80,7 +80,7 @@ class Team(RowLearner):
 
     @property
     def loss(self) -> Any:
-        """The loss, which may have bases of its own for each batch."""
+        """The loss, which may contain bases for each batch."""
         return self.learner.loss
 
     @loss.setter
@@ -120,7 +120,7 @@ class Team(RowLearner):
         return np.concatenate(predictions) if predictions else self.learner.learn_rows(rows, y, weights)
 
     def _next(self, rows: int, inside: bool) -> tuple[int, Callable[..., Array]]:
-        """The number of the next rows of a batch, and the method for them; ``inside`` if a part of it was learned."""
+        """The number of next rows of a batch and the method for them; ``inside`` after the batch's first part."""
         if self.between_rounds:
             first = self._first
             if first is None:
@@ -133,7 +133,7 @@ class Team(RowLearner):
             if alone > 0:
                 return (rows if self._absorbs(first, rows - alone) else alone), self._learn_alone
             self._to_split, self._window = next_round(self.learner.rounds, self.workers, self._features)
-            if inside:  # at least half of the round is here: see _absorbs
+            if inside:  # the batch has at least half of the round; see _absorbs
                 self._to_split = min(self._to_split, rows)
         if self._to_split > rows:
             return rows, self._learn_split
@@ -148,7 +148,7 @@ class Team(RowLearner):
         return min(rows, self._window), self._learn_window
 
     def _absorbs(self, done: int, rows: int) -> bool:
-        """True if a round takes in the last rows of a batch: they are less than half of the next round."""
+        """True if a round includes the last rows of a batch, since these are less than half of the next round."""
         return 2 * rows < sum(next_round(done, self.workers, self._features))
 
     def _learn_alone(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
@@ -188,7 +188,7 @@ class Team(RowLearner):
         self._numbers = [first + NUMBERS_PER_WORKER * k for k in range(1, self.workers + 1)]
 
     def _learn_window(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """Merge, with these rows as the window, and let the learner learn them."""
+        """Merge with these rows as the window, then learn them."""
         self._merge(Window(rows, y, weights))
         begun = time.perf_counter()
         predictions = self._merged.learn(lambda: self.learner.learn_rows(rows, y, weights), [(rows, len(y))])
@@ -215,7 +215,7 @@ class Team(RowLearner):
         self.times.merging += time.perf_counter() - begun
 
     def finish(self) -> None:
-        """Merge what is left, with the steps of the merge before if there was one, and end the threads."""
+        """Merge the open round with the previous steps, and end the threads."""
         if not self.between_rounds:
             self._merge(None)
         self.close()
@@ -226,7 +226,7 @@ class Team(RowLearner):
         self._drop_round()
 
     def _drop_round(self) -> None:
-        """Forget what the workers have learned since the last merge."""
+        """Discard the workers' results since the last merge."""
         self._members, self._to_split, self._learned = [], 0, 0
 
     def __enter__(self) -> "Team":
