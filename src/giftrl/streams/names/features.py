@@ -524,7 +524,7 @@ class Dictionary(Features):
         return Report(names, names, 0, True, int(self._table.counts[DROPPED]))
 
     def ahead(self) -> "Dictionary":
-        copy, table = Dictionary(compiled=self.compiled), self._table
+        copy, table = type(self)(compiled=self.compiled), self._table
         # A frozen table changes only in the short cut and the counts.
         arrays: list[Any] = [array if self.frozen else array.copy() for array in table]
         copy._table = ExactTable(*arrays)._replace(by_number=table.by_number.copy(), counts=table.counts.copy())
