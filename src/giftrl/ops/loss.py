@@ -228,13 +228,13 @@ def multiclass(loss: Any) -> bool:
 
 @operation
 def kinked(loss: Any) -> bool:
-    """True if phi'' does not tell how fast phi' changes on average, as for losses made of straight pieces."""
+    """True if phi' has jumps, so that phi'' does not give its average change, as for piecewise linear losses."""
     return smoothness(loss) == math.inf
 
 
 @operation
 def reach(loss: Any) -> float:
-    """The largest prediction that can pay; infinity if a larger one is always better.
+    """The limit beyond which larger predictions never reduce the loss; may be infinite.
 
     For labels -1 and +1 a prediction beyond -reach or reach never costs less than one at that limit. For classes a
     score that is lower than the best by more than reach never does.
@@ -258,13 +258,13 @@ def boost(loss: Any) -> float:
 
 @operation
 def lowest(loss: Any, y: float) -> float:
-    """The least prediction that is worth making after the label y."""
+    """The lower limit of useful predictions after the label y."""
     return y
 
 
 @operation
 def highest(loss: Any, y: float) -> float:
-    """The largest prediction that is worth making after the label y."""
+    """The upper limit of useful predictions after the label y."""
     return y
 
 

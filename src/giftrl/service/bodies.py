@@ -1,7 +1,7 @@
 """Rows in the bodies of requests: JSON, JSON lines, LIBSVM or VW text, or an Arrow stream.
 
-A :class:`Body` has the rows of one request in one of these formats. Several bodies may be read together as one source;
-a :class:`RowRange` is the part of these rows that belongs to one body, and an :class:`Answer` is the result for it.
+A :class:`Body` has the rows of one request in one of these formats. Several bodies may be read together as one source.
+A :class:`RowRange` is the part of one body in it, and an :class:`Answer` its result.
 """
 
 import struct
@@ -24,7 +24,7 @@ from giftrl.streams.reader import Reader
 from giftrl.streams.source import FORMATS, HEAD_BYTES, Source, detect
 
 BODY_FORMATS = ("json", "libsvm", "vw", "arrow")
-#: Formats by content type; for any other content type the first bytes decide.
+#: Formats by content type; otherwise the format is detected from the first bytes.
 CONTENT_TYPES = {
     "application/json": "json",
     "application/x-ndjson": "json",
@@ -33,7 +33,7 @@ CONTENT_TYPES = {
     "text/x-vw": "vw",
     "application/vnd.apache.arrow.stream": "arrow",
 }
-#: Unusable rows that an answer lists, at most.
+#: The maximum number of rejected rows in an answer.
 MAX_LISTED_ROWS = 20
 #: Field numbers in the tables of Arrow's format: type and header of a message, rows of a dictionary, length and
 #: compression of rows. (https://github.com/apache/arrow/blob/main/format/Message.fbs)
@@ -47,7 +47,7 @@ class Body(NamedTuple):
 
     format: str  # one of BODY_FORMATS
     data: bytes  # text ends with a newline
-    skip: bool = False  # True to leave out rows that cannot be used, False to refuse all rows if there is one
+    skip: bool = False  # True to skip bad rows, False to refuse the request if there is one
 
     @property
     def lines(self) -> int:
@@ -56,30 +56,30 @@ class Body(NamedTuple):
 
 
 class RowRange(NamedTuple):
-    """The rows of one body among rows that were read together: True for each usable row, and the others."""
+    """The rows of one body among rows read together: a mask of valid rows, and the rejected rows."""
 
     used: NDArray[np.bool_]
     rejected: list[Rejected]
 
 
 class Answer(NamedTuple):
-    """The result for one body: a prediction for each row (None if there is none), and the rows left out."""
+    """The result for one body: a prediction for each row (or None), and the skipped rows."""
 
     predictions: list[Any]
     rejected: list[Rejected]
-    examples: int = 0  # learned by the model, including these
+    examples: int = 0  # examples learned by the model, including these
 
 
 class ReadBodies(NamedTuple):
-    """Bodies that were read for a model, and not yet learned."""
+    """Bodies read for a model, but not learned yet."""
 
-    batches: list[tuple[Batch, News]]  # rows, with the names that are new in each batch
+    batches: list[tuple[Batch, News]]  # rows, with the new names of each batch
     ranges: list[RowRange]  # the part of each body in these rows
-    rows: Sequence[Any] = ()  # rows that need no reader, one for each body, in place of batches
-    names: Sequence[str] = ()  # of rows that could have been such rows, if the model had learned these names
+    rows: Sequence[Any] = ()  # single rows, one for each body, instead of batches
+    names: Sequence[str] = ()  # names unknown to the model that prevented single rows
 
     def answers(self, outputs: Sequence[Any], examples: int, learned: bool = False) -> list[Answer]:
-        """Divide the outputs of usable rows among bodies; ``learned`` adds their rows to the number of examples."""
+        """Divide the outputs of valid rows among bodies; ``learned`` counts their rows as examples."""
         answers, rest = [], iter(outputs)
         for used, rejected in self.ranges:
             mine = [next(rest) if good else None for good in used] if rejected else [*islice(rest, len(used))]
@@ -88,7 +88,7 @@ class ReadBodies(NamedTuple):
         return answers
 
 
-#: The range of a body with one usable row.
+#: The range of a body with one valid row.
 ONE_ROW = RowRange(np.ones(1, bool), [])
 
 
@@ -142,7 +142,7 @@ def json_lines(data: bytes) -> bytes:
     data = data.strip()
     one_line = b"\n" not in data
     if one_line and not data.startswith((b'{"rows"', b"[")) and b'"rows"' not in data[:64]:
-        return data  # which the reader will check
+        return data  # checked by the reader
     try:
         given = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
@@ -197,7 +197,7 @@ def sources_of(bodies: Sequence[Body]) -> list[Source]:
 def joined(group: list[Body]) -> tuple[Source, list[int]]:
     """Join a group of bodies into one source; also the line at which each body ends."""
     data = group[0].data if len(group) == 1 else b"".join(body.data for body in group)
-    # The suffix names the format, as some text could be of several.
+    # The suffix names the format, since text can be ambiguous.
     source = Source(f"request{FORMATS[group[0].format][0]}", data=data)
     return source, np.cumsum([body.lines for body in group]).tolist()
 
@@ -223,7 +223,7 @@ def row_ranges(batches: list[Batch], ends: Sequence[int]) -> list[RowRange]:
 
 
 def read_bodies(reader: Reader, columns: Columns, bodies: Sequence[Body]) -> ReadBodies:
-    """Read bodies by the reader of a model; refuse all of them if one cannot be used."""
+    """Read bodies by the reader of a model; refuse all if one is invalid."""
     batches: list[tuple[Batch, News]] = []
     ranges: list[RowRange] = []
     try:
@@ -243,7 +243,7 @@ def read_bodies(reader: Reader, columns: Columns, bodies: Sequence[Body]) -> Rea
 
 
 def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
-    """Return True if a schema may name the kind of every column; one of JSON names keys of a special kind only."""
+    """Return True if a schema names every column; a schema of JSON names special keys only."""
     asked = {Kind.CATEGORY: columns.categorical, Kind.TEXT: columns.text, Kind.NUMBER: (), Kind.NUMBERS: (),
              Kind.CATEGORIES: ()}  # fmt: skip
     return schema is None or any(
@@ -252,7 +252,7 @@ def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
 
 
 def readable_rows(body: Body, columns: Columns, **more: Any) -> Answer:
-    """Find the rows of a body that can be read, for any target; refused if it cannot be used."""
+    """Find the readable rows of a body, for any target; refuse an invalid body."""
     try:
         labels = first_labels(joined([body])[0], format=body.format, columns=columns).labels
     except GiftrlError as problem:
@@ -264,7 +264,7 @@ def readable_rows(body: Body, columns: Columns, **more: Any) -> Answer:
 
 
 def require_usable(body: Body, rows: RowRange) -> None:
-    """Refuse a body without rows, or with unusable rows that are not to be left out."""
+    """Refuse a body without rows, or with bad rows unless they are skipped."""
     if not len(rows.used):
         raise Refused(422, "the body has no row", 'send a row, such as {"label": 1, "age": 33}')
     if rows.rejected and not body.skip:
@@ -274,7 +274,7 @@ def require_usable(body: Body, rows: RowRange) -> None:
 
 
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
-    """List unusable rows for an answer."""
+    """List rejected rows for an answer."""
     return [
         {"row": bad.line, "column": bad.column, "problem": bad.problem, "expected": bad.expected}
         for bad in rejected[:MAX_LISTED_ROWS]
@@ -294,7 +294,7 @@ def as_refused(problem: BaseException) -> Refused:
 
 
 def in_http(given: Given) -> str:
-    """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value."""
+    """Format an argument for HTTP: a query for ``on_error``, else a setting's name and value."""
     if given.argument == "on_error":
         return f"?on_error={given.value}"
     name = {"label_values": "labels", "products": "interactions"}.get(given.argument, given.argument)
@@ -340,7 +340,7 @@ def labels_of(body: Body) -> dict[str, Any]:
 
 
 def unlabelled_rows(body: Body) -> list[bytes]:
-    """Return the rows of a body in JSON, as they are to be remembered."""
+    """Return the JSON rows of a body, to be remembered."""
     if body.format != "json":
         raise Refused(415, f"rows in {body.format} cannot be remembered", "send them in JSON")
     rows = numbered_lines(body)
@@ -353,7 +353,7 @@ def unlabelled_rows(body: Body) -> list[bytes]:
 
 
 def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
-    """Refuse labels unless all rows wait for them; a row is None for an unknown id, and empty if it has its label."""
+    """Refuse labels unless every row waits for one; a row is None for an unknown id, empty if labelled."""
 
     def named(names: list[str]) -> str:
         return f"prediction {names[0]!r:.60}" + f", and {len(names) - 1} more," * (len(names) > 1)

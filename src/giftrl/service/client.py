@@ -17,7 +17,7 @@ except ModuleNotFoundError as missing:
 
 from giftrl.errors import Refused
 
-#: Statuses after which the same request may succeed.
+#: Statuses for which a retry may succeed.
 RETRY_STATUSES = (429, 502, 503, 504)
 Row = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ class Client:
     Args:
         address: of the service.
         token: for learning or reading, if the service needs one.
-        retries: repetitions of a request, with waits that grow from a tenth of a second to ten seconds.
+        retries: the number of retries of a request, with pauses growing from 0.1 to 10 seconds.
         timeout: seconds to wait for an answer.
 
     >>> import pathlib, tempfile
@@ -119,7 +119,7 @@ class Client:
         self, method: str, path: str, body: bytes | None = None, key: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> bytes:  # fmt: skip
-        """Send a request, again if that may help, and return what is answered."""
+        """Send a request with retries, and return the content of the answer."""
         headers = {"Content-Type": "application/x-ndjson"} if body is not None else {}
         headers |= {"Idempotency-Key": key} if key is not None else {}
         wait = 0.1
@@ -150,8 +150,8 @@ def _lines(rows: Row | Iterable[Row]) -> bytes:
 
 
 def _path(model: str, what: str = "") -> str:
-    """The path of a model; any name stays one part of it."""
-    if "/" in model or not model.strip("."):  # which no quoting keeps in one part
+    """The path of a model, with the name quoted as one segment."""
+    if "/" in model or not model.strip("."):  # quoting does not help for these
         raise Refused(422, f"{model!r:.80} is no name of a model", "use letters, digits, dots, dashes and underscores")
     return f"/models/{quote(model, safe='')}{what}"
 

@@ -1,4 +1,4 @@
-"""A folder of models: each in a folder of its own, opened on demand, and closed when memory is short."""
+"""A folder of models, each in a subfolder, opened on demand and closed when memory is short."""
 
 import contextlib
 import logging
@@ -36,7 +36,7 @@ LOCK_NAME = ".lock"
 
 
 def require_name(name: str) -> None:
-    """Refuse a name that could leave the folder, or that some system does not allow."""
+    """Refuse a name that could escape the folder, or that is invalid on some system."""
     reserved = name.endswith(".") or name.partition(".")[0].lower() in DEVICE_NAMES
     if reserved or not MODEL_NAME.fullmatch(name):
         rule = "use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or a digit"
@@ -45,7 +45,7 @@ def require_name(name: str) -> None:
 
 @dataclass
 class Followed:
-    """State of a followed source: the number of failures, and the last problem until it is over."""
+    """State of a followed source: the number of failures, and the current problem."""
 
     errors: int = 0
     problem: str | None = None
@@ -64,11 +64,11 @@ class Folder:
         for leftover in path.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         self.writers: dict[str, Writer] = {}  # of open models
-        self.followed: dict[str, Followed] = {}  # by the names of models that follow a source
+        self.followed: dict[str, Followed] = {}  # by names of models that follow a source
         self.deletions: Counter[str] = Counter()  # of models of each name
         self.closed = False
         self._lock = threading.Lock()  # of the table below
-        self._exclusive_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()  # each as long as it is used
+        self._exclusive_locks: WeakValueDictionary[str, Any] = WeakValueDictionary()  # each entry exists while in use
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +81,7 @@ class Folder:
         return name in self.writers or (self.path / name / LOG_NAME).exists()
 
     def get(self, name: str) -> Writer:
-        """Return a model, which is opened if it is closed; that may take a while."""
+        """Return a model; opens it if it is closed, which may take a while."""
         with self._exclusive(name):
             closed = name not in self.writers
             if closed:
@@ -139,7 +139,7 @@ class Folder:
             with disk_errors():
                 system.replace(self.path / name, gone)
                 system.sync_folder(self.path)
-            self.deletions[name] += 1  # before there can be another one of this name
+            self.deletions[name] += 1  # before a model of this name can be created again
             shutil.rmtree(gone, ignore_errors=True)
 
     def _require_model(self, name: str, remedy: str) -> None:
@@ -147,7 +147,7 @@ class Folder:
             raise Refused(404, f"there is no model {name!r}", remedy)
 
     def close(self) -> None:
-        """Close every model after it has carried out its jobs."""
+        """Close every model after its queued jobs."""
         self.closed = True
         for name in list(self.writers):
             with self._exclusive(name):
@@ -193,7 +193,7 @@ def lock_folder(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def readable_files(name: str) -> Iterator[None]:
-    """Turn any error in the files of a model into an answer, and log it."""
+    """Turn errors in a model's files into an HTTP answer, and log them."""
     try:
         yield
     except (GiftrlError, sqlite3.Error, OSError, ValueError) as problem:

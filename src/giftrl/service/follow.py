@@ -1,12 +1,11 @@
 """Learn from a file that grows, a folder in which files arrive, or standard input, while the service runs.
 
-A file stays open while it is followed, so that it is read to its end after another one has taken its name.
+A followed file stays open, so that it is read to its end after log rotation.
 
-The position in each file is committed together with the rows that end there: after a crash no row is skipped, and none
-is learned twice. Standard input has no position; what a crash takes from it is lost.
+The position in each file is committed together with its rows, so a crash neither skips nor repeats rows. Standard input
+has no position; rows lost in a crash are not read again.
 
-Any failure is logged, counted and shown, and reading is tried again after a pause, which doubles from 0.2 seconds to a
-minute for as long as it fails.
+Failures are logged, counted and shown. Reading is retried with exponential backoff from 0.2 seconds to a minute.
 """
 
 import contextlib
@@ -40,9 +39,9 @@ REMEDY = f"give one of {', '.join(FOLLOWED_FORMATS)}"
 UNUSABLE_ROWS = (400, 413, 415, 422)
 #: Bytes, and lines, that are read at a time.
 PIECE_BYTES, PIECE_LINES = 1 << 20, 5_000
-#: Bytes before a position by which a file is recognised, as the file system may reuse the number of a file.
+#: Bytes before a position that identify a file, since the file system may reuse inode numbers.
 DIGEST_BYTES = 4096
-#: Seconds between two looks at a source, and at most after an error.
+#: Seconds between polls of a source, and the maximum after an error.
 PAUSE, MAX_PAUSE = 0.2, 60.0
 
 
@@ -64,7 +63,7 @@ def parse_follow(given: str) -> tuple[str, str]:
 
 
 def followable(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return models and their sources; an error if a source cannot be followed, or would be learned twice.
+    """Return models and their sources; raises an error for a source that cannot be followed or is repeated.
 
     >>> followable(["a.jsonl", "a=./a.jsonl"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -90,7 +89,7 @@ def followable(given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def format_of(heads: Sequence[bytes], name: str) -> str:
-    """Return the format of a source, by the first of some pieces of it that shows one."""
+    """Detect the format of a source from the first of its pieces that shows one."""
     problem = BadSource(name, "has no known format", REMEDY)
     for head in heads:
         try:
@@ -105,14 +104,14 @@ def format_of(heads: Sequence[bytes], name: str) -> str:
 
 
 def is_blank(data: bytes) -> bool:
-    """Return True if there are only empty lines and comments, which have no format and no rows."""
+    """Return True if there are only empty lines and comments."""
     return all(not line.strip() or line.lstrip().startswith(b"#") for line in BytesIO(data))
 
 
 def require_followed_format(source: str, given: str) -> None:
     """Refuse an existing file whose first lines have a format that cannot be followed."""
     path, head = Path(source), b""
-    with contextlib.suppress(OSError):  # the follower reports what cannot be read
+    with contextlib.suppress(OSError):  # the follower reports read errors
         if path.is_file():
             with path.open("rb") as file:
                 head = file.read(HEAD_BYTES)
@@ -130,16 +129,16 @@ def is_same_source(one: str, other: str) -> bool:
         return True
     try:
         return first.samefile(second)
-    except OSError:  # one of them does not exist yet
+    except OSError:  # one does not exist yet
         return False
 
 
 class FilePosition(NamedTuple):
     """A position in a file, where reading continues."""
 
-    inode: int = 0  # the number of the file in the file system
+    inode: int = 0  # the inode number
     offset: int = 0
-    digest: str = ""  # of the bytes before
+    digest: str = ""  # the digest of the bytes before
     in_long_line: bool = False  # True while skipping the rest of an over-long line
 
     def is_in(self, file: FileIO) -> bool:
@@ -149,14 +148,14 @@ class FilePosition(NamedTuple):
 
 
 def digest_before(file: FileIO, offset: int) -> str:
-    """Digest of the last bytes before an offset in a file, or before its end if that is earlier."""
+    """Digest of the last bytes before an offset in a file, or before its end."""
     file.seek(max(0, offset - DIGEST_BYTES))
     data = file.read(min(offset, DIGEST_BYTES))
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def to_line_end(file: FileIO, offset: int, most: int) -> tuple[int, bool]:
-    """Count the bytes up to the end of a line, up to ``most`` and a piece more; also True if the line ends."""
+    """Count the bytes to the end of a line, at most ``most`` and a piece; also True if the line ends."""
     file.seek(offset)
     length = 0
     while length <= most and (data := file.read(PIECE_BYTES)):
@@ -177,7 +176,7 @@ def whole_lines(file: FileIO, offset: int, most: int) -> bytes:
 
 
 class Follower(threading.Thread):
-    """A thread that teaches a model, created if missing, all that a file, a folder or standard input ("-") brings."""
+    """A thread in which a model, created if missing, learns new rows of a file, a folder or standard input ("-")."""
 
     def __init__(self, folder: Folder, name: str, source: str) -> None:
         super().__init__(name=f"follows {source}", daemon=True)
@@ -185,12 +184,12 @@ class Follower(threading.Thread):
         self._fact = f"follow {source}"
         self._ended = threading.Event()
         self._positions: dict[str, FilePosition] = {}
-        self._deletions = -1  # of models of this name, before the positions were restored
+        self._deletions = -1  # the model for which positions were restored
         self._formats: dict[str, str] = {}
-        self._unended: dict[str, int] = {}  # sizes of files that end in a line without an end
+        self._unended: dict[str, int] = {}  # sizes of files with an unfinished last line
         self._pause = PAUSE
-        self._retry_at: dict[Path, float] = {}  # of files that could not be read
-        self._held: FileIO | None = None  # the file, if the source is one
+        self._retry_at: dict[Path, float] = {}  # retry times of files that could not be read
+        self._held: FileIO | None = None  # the open file, if the source is a file
         if not folder.has(name):
             folder.create(name, {})
         self._state = folder.followed.setdefault(name, Followed())
@@ -227,7 +226,7 @@ class Follower(threading.Thread):
                 yield each
 
     def _try_to_read(self, path: Path) -> bool:
-        """Learn what is new in a file; retry one that cannot be read later, and read the others meanwhile."""
+        """Learn new rows of a file; on failure, schedule a retry and continue with other files."""
         if time.monotonic() < self._retry_at.get(path, 0.0):
             return False
         try:
@@ -240,7 +239,7 @@ class Follower(threading.Thread):
             return False
 
     def _report(self, problem: Exception) -> float:
-        """Report a failure; return the seconds to wait then, which double up to a minute."""
+        """Report a failure; returns the seconds to wait (exponential backoff)."""
         words = getattr(problem, "strerror", None) or (str(problem) if isinstance(problem, GiftrlError) else "")
         self._state.errors += 1
         self._state.problem = f"{type(problem).__name__}: {words}".removesuffix(": ")
@@ -250,14 +249,14 @@ class Follower(threading.Thread):
         return pause
 
     def _recovered(self) -> None:
-        """Note that nothing fails any more."""
+        """Clear the reported failure."""
         if not self._retry_at:
             self._pause, self._state.problem = PAUSE, None
 
     def _reject(self, problem: str, expected: str) -> None:
-        """Show skipped lines among the unusable rows."""
+        """Show skipped lines among the rejected rows."""
         row = {"row": None, "column": None, "problem": problem, "expected": expected}
-        with contextlib.suppress(Refused):  # of a model that is deleted now
+        with contextlib.suppress(Refused):  # the model is being deleted
             self._folder.get(self._model).stats.reject([row])
 
     def _reject_long_line(self, path: str) -> None:
@@ -265,7 +264,7 @@ class Follower(threading.Thread):
         self._reject(f"a line of {path} is longer than {MAX_LINE} bytes", f"at most {MAX_LINE} bytes a line")
 
     def _read(self, path: Path) -> bool:
-        """Learn what is new in a file, up to its last whole line; return True if there was anything."""
+        """Learn new whole lines of a file; returns True if there were any."""
         deletions = self._folder.deletions[self._model]  # before the model is opened, as it may be deleted then
         if deletions != self._deletions:  # a model that was created again has no positions on record
             recorded = orjson.loads(self._folder.get(self._model).recorded(self._fact) or "{}")
@@ -303,7 +302,7 @@ class Follower(threading.Thread):
             position = FilePosition(status.st_ino)
             self._formats.pop(name, None)
         if status.st_size - position.offset > PIECE_BYTES and status.st_size == self._unended.get(name):
-            return False  # a long line that has not grown
+            return False  # an unfinished line that has not grown
         length, ended = to_line_end(file, position.offset, MAX_LINE)
         too_long = length - ended > MAX_LINE
         if not (length and (ended or too_long or position.in_long_line)):
@@ -318,7 +317,7 @@ class Follower(threading.Thread):
         return self._learn(data, self._format_of(name, data, file), name, after)
 
     def _format_of(self, path: str, data: bytes, file: FileIO | None = None) -> str | None:
-        """The format of a source, by its beginning or else by new lines; None if these have no rows."""
+        """The format of a source, from its beginning or else from new lines; None without rows."""
         if is_blank(data):
             return None
         if path not in self._formats:
@@ -333,11 +332,11 @@ class Follower(threading.Thread):
         while not self._ended.is_set():
             try:
                 piece = os.read(sys.stdin.fileno(), PIECE_BYTES)
-            except (OSError, ValueError) as problem:  # closed or broken, which cannot be mended
+            except (OSError, ValueError) as problem:  # closed or broken for good
                 self._report(problem)
                 return
             more = bool(piece)
-            if skips and more:  # until the line has ended
+            if skips and more:  # skip to the end of the line
                 _, newline, piece = piece.partition(b"\n")
                 skips = not newline
             waiting += piece
@@ -358,7 +357,7 @@ class Follower(threading.Thread):
                 return
 
     def _learn(self, data: bytes, format_: str | None, path: str, after: FilePosition | None) -> bool:
-        """Teach the model, and record the position in the same commit; refused if it cannot learn rows of a file."""
+        """Learn rows, and store the position in the same commit."""
         positions = self._positions | ({} if after is None else {path: after})
         facts = {self._fact: orjson.dumps({name: list(position) for name, position in positions.items()}).decode()}
         body = NO_ROWS
@@ -368,11 +367,11 @@ class Follower(threading.Thread):
             try:
                 writer = self._folder.get(self._model)
                 if after is not None and self._folder.deletions[self._model] != self._deletions:
-                    return True  # this is the writer of another model, which is to learn from the beginning
+                    return True  # the model was created again, and must learn from the beginning
                 writer.submit(Job(NOTE if format_ is None else LEARN, body, facts=facts)).answer.result()
             except Exception as problem:
                 if after is not None and isinstance(problem, Refused) and problem.status in UNUSABLE_ROWS:
-                    raise  # other files can be learned meanwhile
+                    raise  # continue with other files
                 self._ended.wait(self._report(problem))
             else:
                 self._positions = positions

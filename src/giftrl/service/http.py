@@ -1,9 +1,8 @@
-"""The service as one ASGI application: it checks a request, calls its handler, and sends the answer.
+"""The service as an ASGI application: validates requests, calls handlers, and sends answers.
 
 ``openapi.json`` is the table of requests: their paths, handlers (``operationId``), query options and tokens. A handler
 is a coroutine method that takes a :class:`Request`, and returns JSON as bytes or a :class:`HttpReply`. It raises
-:class:`giftrl.errors.Refused` for a request that it does not carry out. Nothing here depends on the server that calls
-the application.
+:class:`giftrl.errors.Refused` to reject a request. The module is independent of the ASGI server.
 """
 
 import asyncio
@@ -44,19 +43,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger("giftrl.service")
 
-#: Host names of a service without tokens. A page of another site could have its own name resolve to this machine.
+#: Allowed host names of a service without tokens, against DNS rebinding.
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-#: Headers that a request may have once.
+#: Headers that must not be repeated.
 SINGLE_HEADERS = {b"host", b"origin", b"authorization", b"idempotency-key", b"content-type", b"content-encoding"}
 #: The longest idempotency key.
 MAX_KEY_LENGTH = 200
-#: Event streams at the same time, at most.
+#: The maximum number of concurrent event streams.
 MAX_LISTENERS = 64
-#: Bytes of rows that are scored in the event loop: about a millisecond.
+#: The maximum bytes of rows scored in the event loop (about a millisecond).
 MAX_SMALL_BYTES = 1 << 16
 #: Threads for requests that wait for files, and for larger predictions.
 FILE_THREADS, PREDICTION_THREADS = 32, 4
-#: Permissions of the page: run its own script, and talk to the service that it came from.
+#: The Content-Security-Policy of the page.
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; connect-src 'self'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'none'"
@@ -71,7 +70,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class HttpReply(NamedTuple):
-    """An answer that is not JSON with status 200; its body may be a generator of the pieces of a stream."""
+    """An answer other than JSON with status 200; its body may be a generator of stream pieces."""
 
     body: bytes | AsyncGenerator[bytes, None]
     content_type: bytes = JSON
@@ -80,7 +79,7 @@ class HttpReply(NamedTuple):
 
 
 class Request:
-    """A request: the model in its path, the options of its query, its headers, and its body when that is asked for."""
+    """A request: model, query options, headers, and the body, read on demand."""
 
     __slots__ = ("_limits", "_receive", "headers", "name", "options")
 
@@ -88,7 +87,7 @@ class Request:
         self.name, self.options, self.headers, self._receive, self._limits = name, options, headers, receive, limits
 
     async def body(self) -> bytes:
-        """Read the body; refuse one that is encoded, too large or too slow."""
+        """Read the body; refused if it is encoded, too large or too slow."""
         limits, headers = self._limits, self.headers
         coding = headers.get(b"content-encoding", b"identity").lower()
         if coding != b"identity":
@@ -146,7 +145,7 @@ class Request:
 
     @property
     def output(self) -> str:
-        """The output that the options choose."""
+        """The requested output."""
         chosen = [output for output in OUTPUTS if self.flag(output)] or [LABEL_OUTPUT]
         if len(chosen) > 1:
             raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
@@ -164,7 +163,7 @@ class Request:
 
 
 class Route(NamedTuple):
-    """A kind of request: its name in the metrics, the token that it needs (or ""), its query options, its handler."""
+    """A route: its name in metrics, the required token (or ""), query options, and handler."""
 
     endpoint: str
     need: str
@@ -179,7 +178,7 @@ class Service:
         self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", warm_up: "WarmUp | None" = None
     ) -> None:
         self.folder, self.limits, self.warm_up = folder, folder.limits, warm_up
-        self.ending: Callable[[], bool] = lambda: False  # True once the service has been asked to end
+        self.ending: Callable[[], bool] = lambda: False  # True during shutdown
         self.requests = RequestStats()
         self._tokens = tokens if tokens is not None and tokens.needed else None
         self._hosts = LOOPBACK | {host}
@@ -200,7 +199,7 @@ class Service:
         self._predictions.shutdown()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # which servers take for a protocol that is not supported
+        if scope["type"] != "http":  # servers treat this as an unsupported protocol
             raise NotImplementedError(scope["type"])
         begun, endpoint, status = perf_counter(), "other", 0
         try:
@@ -219,7 +218,7 @@ class Service:
                     words = "this path does not take that method" if methods else "there is nothing under this path"
                     raise Refused(405 if methods else 404, words, "look at /openapi.json")
                 endpoint = route.endpoint
-                for option in options:  # a misspelt one would do nothing
+                for option in options:  # a misspelt option would be ignored
                     if option not in route.options:
                         remedy = f"this request knows {', '.join(route.options) or 'no options'}"
                         raise Refused(400, f"{option!r:.60} is no option of this request", remedy)
@@ -259,11 +258,11 @@ class Service:
             self._tokens.require(headers.get(b"authorization", b"").decode("latin-1"), need)
 
     async def _in_thread(self, call: Callable[..., T], *given: Any) -> T:
-        """Call a function that may wait for files."""
+        """Call a blocking function in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._files, call, *given)
 
     async def _writer(self, name: str) -> Writer:
-        """The writer of a model, which is opened if it is closed."""
+        """The writer of a model; opens the model if necessary."""
         writer = self.folder.writers.get(name)
         if writer is None:
             return await self._in_thread(self.folder.get, name)
@@ -271,7 +270,7 @@ class Service:
         return writer
 
     async def _written(self, request: Request, writer: Writer, kind: str, body: Body = NO_ROWS, **more: Any) -> Any:
-        """Have the writer of a model carry out a job; return its answer."""
+        """Run a job in a model's writer; returns the answer."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         job = Job(kind, body, request.key, answer=future, **more)
@@ -282,7 +281,7 @@ class Service:
             except Refused as refusal:
                 if refusal.status != 503 or trial == 2:
                     raise
-                await asyncio.sleep(0.05)  # the model is being closed, to make room for another one
+                await asyncio.sleep(0.05)  # the model is being closed to free memory
                 writer = await self._writer(request.name)
         begun = perf_counter()
         timer = loop.call_later(self.limits.seconds, self._give_up, future)
@@ -294,7 +293,7 @@ class Service:
         return answer
 
     def _give_up(self, future: "asyncio.Future[Any]") -> None:
-        """Refuse a request whose answer has not come in time."""
+        """Reject a request after a timeout."""
         if not future.done():
             words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learned or not"
             future.set_exception(Refused(504, words, "send the request again with the same Idempotency-Key"))
@@ -345,7 +344,7 @@ class Service:
         return self._with_source(request.name, parts)
 
     def _with_source(self, name: str, parts: dict[str, Any]) -> bytes:
-        """Encode the state of a model, with that of the source that it follows."""
+        """Encode the state of a model and of its followed source."""
         followed = self.folder.followed.get(name)
         parts |= {} if followed is None else {"followed": asdict(followed)}
         return orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -373,7 +372,7 @@ class Service:
         return encode(answer)
 
     async def _predicted(self, model: OnlineModel, body: Body, output: str) -> Answer:
-        """Predict in a thread, or together with all small requests of this turn of the event loop."""
+        """Predict in a thread, or batched with other small requests of this event loop iteration."""
         loop = asyncio.get_running_loop()
         if len(body.data) > MAX_SMALL_BYTES or body.format not in model.compiled_formats or model.lock.locked():
             return (await loop.run_in_executor(self._predictions, model.predict, [body], output))[0]
@@ -386,12 +385,12 @@ class Service:
         return await future
 
     def _predict_batch(self, key: tuple[OnlineModel, str, str]) -> None:
-        """Answer requests for predictions that have come in one turn of the event loop."""
+        """Answer all small prediction requests of one event loop iteration."""
         model, _, output = key
         waiting = self._batches.pop(key)
         try:
             answers = model.predict([body for body, _ in waiting], output)
-        except Exception:  # one of them is to blame, which is found below
+        except Exception:  # one request is invalid; found below
             answers = []
         for k, (body, future) in enumerate(waiting):
             if not future.done():
@@ -433,7 +432,7 @@ class Service:
                 for _ in range(5):
                     if not self.ending():
                         await asyncio.sleep(0.2)
-                        yield b""  # so that the end of the connection is noticed
+                        yield b""  # to detect a closed connection
         finally:
             self._listeners -= 1
 
@@ -446,7 +445,7 @@ def split_path(path: str) -> tuple[str, str]:
 
 
 def require_single(headers: list[tuple[bytes, bytes]]) -> None:
-    """Refuse repeated headers that decide something."""
+    """Refuse repeated security-relevant headers."""
     names = [name for name, _ in headers]
     for name in SINGLE_HEADERS:
         if names.count(name) > 1:
@@ -463,7 +462,7 @@ def host_name(host: bytes) -> str:
 
 
 def netloc(origin: bytes) -> bytes | None:
-    """The host and the port in an Origin header, if there are any."""
+    """The host and port of an Origin header, if any."""
     try:
         return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") or None
     except ValueError:
@@ -471,7 +470,7 @@ def netloc(origin: bytes) -> bytes | None:
 
 
 def refused(refusal: Refused) -> HttpReply:
-    """The answer to a request that is not carried out."""
+    """The answer to a rejected request."""
     more = dict(refusal.more)
     after = more.pop("retry_after", None)
     headers = {} if after is None else {"Retry-After": str(after)}
@@ -482,7 +481,7 @@ def refused(refusal: Refused) -> HttpReply:
 
 
 async def stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
-    """Send pieces until they end or the client is gone; empty ones are not sent."""
+    """Send nonempty pieces until the end or until the client disconnects."""
 
     async def disconnected() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -505,7 +504,7 @@ async def stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Se
 
 @functools.cache
 def openapi() -> dict[str, Any]:
-    """The description of all requests in OpenAPI 3.1; every request may be answered with any of the errors."""
+    """The OpenAPI 3.1 description of all requests, with all possible errors."""
     description: dict[str, Any] = orjson.loads(resources.files("giftrl.service").joinpath("openapi.json").read_bytes())
     description["info"]["version"] = __version__
     errors = description.pop("errors")

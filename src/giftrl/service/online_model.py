@@ -1,13 +1,12 @@
-"""A model that learns and predicts the rows of requests, with the same bits as ``giftrl train``.
+"""A model that learns and predicts rows of requests; bit-identical to ``giftrl train``.
 
-``giftrl train`` looks at the labels of the first 10,000 rows, and at the keys of the first 100 lines, before it learns
-anything. A service cannot wait for so many. A model whose loss is not given is therefore provisional: it is learned
-anew from all of its bodies whenever the number of its rows passes a power of two, up to 10,000, each time as ``giftrl
-train`` would learn these rows. A label that the present loss does not accept has the same effect.
+``giftrl train`` examines the labels of the first 10,000 rows and the keys of the first 100 lines before learning. A
+service cannot wait for so many. So a model without a given loss is provisional: it is retrained on all bodies whenever
+its number of rows passes a power of two, up to 10,000, or a label does not fit the current loss.
 
-The reader of JSON lines prepares arrays and loops for many rows, which takes 0.4 ms for one row as for fifty. As most
-bodies have a single row, :class:`SingleRows` learns and scores these with memory that is kept from row to row, through
-the same loops and with the same bits. It leaves all unusual rows, and all errors, to the reader.
+The reader of JSON lines prepares arrays and loops for many rows, which takes 0.4 ms for one row as for fifty. Since
+most bodies have a single row, :class:`SingleRows` processes these with reused buffers, through the same loops and
+bit-identical. Unusual rows and errors are left to the reader.
 """
 
 import contextlib
@@ -34,18 +33,18 @@ from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.settings import Target, choose_target
 
-#: Rows learned under one lock, at most: less than a millisecond for most models.
+#: The maximum number of rows learned per lock: under a millisecond for most models.
 ROWS_PER_LOCK = 256
 #: The entry of ``compiled_formats`` for single rows.
 SINGLE_ROWS = "single"
 #: The outputs of a prediction: the predicted label, the probability of each label, and <s, x>.
 LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
-#: Entries of a single row, and names that are kept, at most.
+#: The maximum number of entries in a single row, and of cached names.
 MAX_ROW_ENTRIES, MAX_KNOWN_NAMES = 512, 100_000
 NESTED_TYPES = {dict, list}
 #: Names with their coordinates and signs.
 Places = dict[str, tuple[int, float]]
-#: Memory of a model that is not in its arrays, as a rough estimate.
+#: A rough estimate of a model's memory besides arrays.
 BYTES_BESIDE_ARRAYS = 1 << 20
 
 
@@ -58,7 +57,7 @@ class SingleRow(NamedTuple):
 
 
 class SingleRows:
-    """Single rows of one model with frozen features, in JSON, for one thread at a time."""
+    """A fast path for single JSON rows of one model with frozen features; not thread-safe."""
 
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
         self._model, self._parser, self._learner = model, parser, cast("Any", model.learner)
@@ -74,13 +73,13 @@ class SingleRows:
 
     @staticmethod
     def supports(model: LinearModel) -> bool:
-        """Return True for models with one score, whose rows are names and values without further processing."""
+        """Return True for models with one score, without interactions or other preprocessing."""
         settings = model.settings
         plain = settings.normalize == "none" and not settings.interactions and not settings.ngrams
         return plain and not settings.many and hasattr(model.learner, "score_row")
 
     def predict(self, line: bytes) -> float | None:
-        """Return the score of a row, clipped as the model clips; None if the reader must read it."""
+        """Return the (clipped) score of a row; None to leave it to the reader."""
         row = self._read(line, self._known)
         if isinstance(row, list):
             self.add_names(row, self._known)
@@ -95,7 +94,7 @@ class SingleRows:
         return min(max(score, low), high)
 
     def read(self, line: bytes) -> SingleRow | list[str]:
-        """Read a row to learn from; if the reader must read it, return the names that become known with it."""
+        """Read a row to learn from; if left to the reader, return its new names."""
         row = self._read(line, self._learned)
         if not isinstance(row, SingleRow):
             return row or []
@@ -108,7 +107,7 @@ class SingleRows:
         return self._model.learn_row(self._memory, row.label)
 
     def _read(self, line: bytes, places: Places) -> SingleRow | list[str] | None:
-        """Read a row; return the names that are not known, if there are any, and None if the reader must read it."""
+        """Read a row; returns unknown names, or None to leave it to the reader."""
         try:
             top = orjson.loads(line)
             if type(top) is not dict:
@@ -154,17 +153,17 @@ class SingleRows:
         return SingleRow(slots, values, label) if usual and math.isfinite(sum(values)) else None
 
     def add_names(self, added: list[str], places: Places | None = None) -> None:
-        """Look up the coordinates of names, by default of those that the model has learned."""
+        """Look up the coordinates of names; default: all learned names."""
         places = self._learned if places is None else places
         if len(places) > MAX_KNOWN_NAMES:
             places.clear()
         with contextlib.suppress(ValueError):
             slots, signs = self._model.features.slots(added)
-            # A frozen dictionary gives -1 to an unknown name, which may become known later.
+            # A frozen dictionary gives -1 for an unknown name, which may be added later.
             places |= {n: (k, s) for n, k, s in zip(added, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
 
     def _label(self, given: float) -> float:
-        """Return the label of the loss for one of the data; NaN if it cannot be used."""
+        """Convert a label of the data to a label of the loss; NaN if invalid."""
         settings, one = self._model.settings, np.array([given])
         usable = given == given and settings.accepts(one)[0]
         label = float(settings.mapped(one)[0]) if usable else math.nan
@@ -181,10 +180,10 @@ class SingleRows:
 
 
 class OnlineModel:
-    """A model that learns bodies one after the other; the result depends on their order and on nothing else.
+    """A model that learns bodies sequentially; the result depends only on their order.
 
-    One thread learns. Any thread may predict. The lock is held for a few hundred rows at a time, and never while
-    waiting for a disk. A model that was saved is no longer provisional.
+    One thread learns. Any thread may predict. The lock is held for a few hundred rows at a time, and never during disk
+    access. A model that was saved is no longer provisional.
 
     >>> model = OnlineModel(RequestedSettings({"bits": 4}))
     >>> model.learn([Body("json", b'{"label": "no", "a": 1}\\n')])[0].predictions
@@ -199,11 +198,11 @@ class OnlineModel:
         self.requested, self._columns = requested, requested.columns
         self.lock = threading.Lock()
         self.linear: LinearModel | None = None  # None until a loss is chosen
-        self.compiled_formats: set[str] = set()  # with SINGLE_ROWS: those whose predictions no compiler delays
-        self.waiting = 0  # rows that wait until there are enough different labels to choose a loss
+        self.compiled_formats: set[str] = set()  # formats (or SINGLE_ROWS) whose loops are compiled
+        self.waiting = 0  # rows stored until enough distinct labels determine a loss
         self._singles: SingleRows | None = None
-        self._bodies: list[Body] | None = None  # all that was learned, while provisional
-        self._rows = self._bytes = self._rejected = 0  # of these; lines of text count as rows
+        self._bodies: list[Body] | None = None  # all learned bodies, while provisional
+        self._rows = self._bytes = self._rejected = 0  # rows in the learned bodies; lines of text count
         if linear is None and not requested.loss_undecided:
             linear = LinearModel(requested.settings(requested.target))
         if linear is None:
@@ -229,11 +228,11 @@ class OnlineModel:
 
     @property
     def left_out(self) -> int:
-        """Number of rows that could not be used and were left out."""
+        """Number of skipped bad rows."""
         return self._rejected if self.linear is None else self.linear.rejected
 
     def _begin(self, linear: LinearModel, reader: Reader) -> None:
-        """Learn with another model from now on, and with its reader."""
+        """Switch to another model and its reader."""
         with self.lock:
             self.linear, self._reader, self._singles = linear, reader, None
             self.compiled_formats.clear()
@@ -249,14 +248,14 @@ class OnlineModel:
             self._labels = {sign: outputs_of(linear, np.array([float(sign)])) for sign in (-1, 0, 1)}
 
     def _reader_to_learn(self, linear: LinearModel) -> Reader:
-        """A reader of rows to learn from; it knows the names and columns of the model only."""
+        """A reader of rows to learn from, with the names and columns of the model."""
         linear.features.thaw()
         ahead = linear.features.ahead()
-        linear.features.freeze()  # new names come by learning alone
+        linear.features.freeze()  # only learning adds names
         return self.requested.reader(linear, ahead, learn=True)
 
     def learn(self, bodies: list[Body]) -> list[Answer]:
-        """Learn from bodies (one while the model is provisional), or refuse all of them if one cannot be used."""
+        """Learn from bodies (only one while provisional); refuse all if one is invalid."""
         if self._bodies is None:
             return self._learn(self._read(bodies))
         (body,) = bodies
@@ -274,7 +273,7 @@ class OnlineModel:
         return [answer]
 
     def _learn_provisionally(self, body: Body) -> Answer:
-        """Learn from one body, with a new model if it changes what the first rows choose."""
+        """Learn from one body; retrain if it changes the choices from the first rows."""
         read, refusal = None, None
         if self.linear is not None and not self._passes_power(body):
             try:
@@ -297,7 +296,7 @@ class OnlineModel:
         return self._learn(read or self._read([body]))[0]
 
     def _passes_power(self, body: Body) -> bool:
-        """Return True if the model is learned anew with this body."""
+        """Return True if this body triggers retraining."""
         after = self._rows + body.lines
         grown = after >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES
         return body.format == "arrow" or after.bit_length() > self._rows.bit_length() or grown
@@ -318,7 +317,7 @@ class OnlineModel:
             return False
 
     def _anew(self, body: Body) -> tuple[LinearModel, Reader, ReadBodies]:
-        """Make a new model, and read all bodies and this one for it; an error if it would lose one of their rows."""
+        """Create a new model, and read all bodies for it; refused if it would reject a learned row."""
         linear = LinearModel(self.requested.settings(self._target(body)))
         reader = self._reader_to_learn(linear)
         bodies = [*(each._replace(skip=True) for each in self._bodies or ()), body]
@@ -329,7 +328,7 @@ class OnlineModel:
         return linear, reader, read
 
     def _store(self, body: Body, problem: GiftrlError) -> Answer:
-        """Store readable rows until a loss can be chosen; refuse them if further rows cannot help."""
+        """Store rows until a loss can be chosen; refuse them if more rows cannot help."""
         answer = readable_rows(body, self._columns, accepts=lambda labels: np.ones(len(labels), bool))
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
@@ -338,7 +337,7 @@ class OnlineModel:
         return answer
 
     def _read(self, bodies: list[Body]) -> ReadBodies:
-        """Read bodies without learning them; refuse all of them, and change nothing, if one cannot be used."""
+        """Read bodies without learning; refuse all, without changes, if one is invalid."""
         names: list[str] = []
         if all(map(self._is_single, bodies)):
             rows = []
@@ -358,7 +357,7 @@ class OnlineModel:
             raise
 
     def _learn(self, read: ReadBodies) -> list[Answer]:
-        """Learn from bodies; the predictions are those made before each label was used."""
+        """Learn from bodies; returns progressive predictions."""
         model = cast("LinearModel", self.linear)
         if read.rows:
             return [self._learn_row(model, row) for row in read.rows]
@@ -392,7 +391,7 @@ class OnlineModel:
             return Answer(self._output(model, score, LABEL), [], model.examples)
 
     def predict(self, bodies: list[Body], output: str = LABEL) -> list[Answer]:
-        """Predict one of :data:`OUTPUTS` for each row (None while no loss is chosen), or refuse all bodies."""
+        """Predict one of :data:`OUTPUTS` for each row (None before a loss is chosen), or refuse all bodies."""
         model = self.linear
         if model is None:
             return [readable_rows(body, self._columns) for body in bodies]
@@ -414,14 +413,14 @@ class OnlineModel:
                 self._make_query_reader(model)
                 raise
             scores = [scores_of(model, batch) for batch, _ in read.batches] or [np.empty((0, model.settings.classes))]
-            if model.schema is None and self._query_reader.schema is not None:  # unlabelled rows decide nothing
+            if model.schema is None and self._query_reader.schema is not None:  # unlabelled rows do not count
                 self._make_query_reader(model)
             examples = model.examples
             self.compiled_formats.update(body.format for body in bodies)
         return read.answers(outputs_of(model, np.concatenate(scores), output), examples)
 
     def predict_soon(self, body: Body, output: str = LABEL) -> Answer | None:
-        """Predict for a single row if that takes microseconds now; return None otherwise."""
+        """Predict a single row if that takes only microseconds; else None."""
         if SINGLE_ROWS not in self.compiled_formats or output == PROBA or not self.lock.acquire(blocking=False):
             return None
         try:
@@ -433,7 +432,7 @@ class OnlineModel:
         return self._singles is not None and body.format == "json" and body.data.count(b"\n") == 1
 
     def _predict_row(self, model: LinearModel, body: Body, output: str) -> Answer | None:
-        """Predict for a single row; return None if the reader must read it."""
+        """Predict a single row; None to leave it to the reader."""
         score = cast("SingleRows", self._singles).predict(body.data) if self._is_single(body) else None
         return None if score is None else Answer(self._output(model, score, output), [], model.examples)
 
@@ -459,13 +458,13 @@ def outputs_of(model: LinearModel, scores: NDArray[np.float64], output: str = LA
 
 
 def scores_of(model: LinearModel, batch: Batch) -> NDArray[np.float64]:
-    """Score rows by the loop that also scores single ones, so that the bits do not depend on the number of rows."""
+    """Score rows by the loop for single rows, so that results do not depend on batch size."""
     learner: Any = model.learner
     if model.settings.many or not hasattr(learner, "score_row"):
         return model.few_scores(batch)
     rows = as_rows(batch)
     known = rows.indices < learner.dimension
-    if not known.all():  # names that the model has not learned count nothing
+    if not known.all():  # unknown names are ignored
         rows = rows._replace(data=np.where(known, rows.data, 0.0), indices=np.where(known, rows.indices, 0))
     scores: NDArray[np.float64] = np.clip(learner.predict_rows(rows, len(batch)), *range_of(learner, model.clips()))
     return scores + batch.bases if len(batch.bases) else scores

@@ -1,4 +1,4 @@
-"""Limits of a service, and the tokens of those who may use it."""
+"""Limits and access tokens of a service."""
 
 import hmac
 import os
@@ -9,9 +9,9 @@ from giftrl.errors import InvalidInput, Refused, require
 from giftrl.ops import validated
 from giftrl.system import physical_memory
 
-#: What a token allows.
+#: Permissions of a token.
 LEARN, READ = "learn", "read"
-#: The fewest characters of a token.
+#: The minimum length of a token.
 MIN_TOKEN_LENGTH = 16
 
 
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The token for learning, which also allows reading, and the one for reading; without tokens all is allowed."""
+    """The tokens for learning (includes reading) and for reading; without tokens, everything is allowed."""
 
     learn: str | None = None
     read: str | None = None
@@ -49,16 +49,16 @@ class Tokens(NamedTuple):
         return self.learn is not None or self.read is not None
 
     def allow(self, header: str, need: str) -> bool:
-        """Return True if an Authorization header allows what a request needs; any wrong token takes the same time."""
+        """Return True if an Authorization header has the needed permission; constant-time comparison."""
         kind, _, given = header.partition(" ")
-        learns, reads = (  # both are always compared
+        learns, reads = (  # always compare both
             hmac.compare_digest(given.encode("utf-8", "replace"), (token or "").encode()) and token is not None
             for token in self
         )
         return kind.lower() == "bearer" and (learns or (reads and need == READ))
 
     def require(self, header: str, need: str) -> None:
-        """Refuse a request that is not allowed; one that needs no token has an empty ``need``."""
+        """Refuse an unauthorised request; ``need`` is empty if no token is needed."""
         if need and not self.allow(header, need):
             status = 403 if self.allow(header, READ) else 401
             raise Refused(status, f"this needs the token for {need}ing", "send it as Authorization: Bearer TOKEN")

@@ -1,4 +1,4 @@
-"""Settings of a model as they are requested over HTTP: the options of ``giftrl train`` by name."""
+"""Settings of a model requested over HTTP: the options of ``giftrl train`` by name."""
 
 import math
 from dataclasses import fields, replace
@@ -16,15 +16,15 @@ from giftrl.training.settings import Settings, Target, chosen_by_rows, placehold
 
 #: Settings about the keys of rows; the label is always under "label".
 ROW_SETTINGS = ("weight", "ignore", "categorical", "date", "text")
-#: Settings that are not those of :class:`giftrl.training.Settings` under the same name.
+#: Settings that differ from :class:`giftrl.training.Settings`.
 OWN_SETTINGS = ("loss", "labels", "dictionary", *ROW_SETTINGS)
-#: The types of settings for which Python would take anything as true or false, or as a list.
+#: Settings whose type is checked explicitly.
 SETTING_TYPES: dict[str, tuple[type, str]] = {
     "constant": (bool, "true or false"), "dictionary": (bool, "true or false"),
     "interactions": (list, "a list of lists of names"), "ngrams": (list, "a list of names with their sizes"),
     "dtype": (str, "float32 or float64"),
 }  # fmt: skip
-#: The most classes of a model: each has weights of its own for every feature.
+#: The maximum number of classes: each has a weight per feature.
 MAX_CLASSES = 10_000
 
 
@@ -41,7 +41,7 @@ class RequestedSettings(NamedTuple):
 
     @classmethod
     def checked(cls, given: Any, max_bits: int = 30) -> "RequestedSettings":
-        """Check settings from a request; refuse those of which no model can be made."""
+        """Validate settings from a request."""
         if not isinstance(given, dict):
             raise Refused(400, "settings are no JSON object", 'send {}, or some such as {"loss": "squared"}')
         known = {*OWN_SETTINGS, *(each.name for each in fields(Settings))} - {"label_values"}
@@ -62,7 +62,7 @@ class RequestedSettings(NamedTuple):
                 raise Refused(422, f"bits is {bits!r:.20}", f"send a number from 1 to {max_bits}")
             if settings.classes > MAX_CLASSES:
                 raise Refused(422, f"there are {settings.classes} labels", f"send at most {MAX_CLASSES}")
-            # Make a model of these settings, and its reader, with few weights to save memory.
+            # Try to create a model and a reader, with few weights to save memory.
             model = LinearModel(replace(settings, bits=None if bits is None else 1))
             requested.reader(model, model.features, learn=True)
         except Refused:
@@ -95,12 +95,12 @@ class RequestedSettings(NamedTuple):
 
     @property
     def loss_undecided(self) -> bool:
-        """True if the first rows choose the loss or its labels."""
+        """True if the loss or its labels are chosen from the first rows."""
         return bool(chosen_by_rows(self.loss, self.labels))
 
     @property
     def target(self) -> Target:
-        """The loss and its labels; a placeholder that agrees with the settings if the first rows choose them."""
+        """The loss and its labels; a placeholder if they are chosen from the first rows."""
         return placeholder_target(self.loss, self.labels)
 
     @property

@@ -1,8 +1,8 @@
-"""The service on a port: the socket, the server in a thread, the signals that end it, and compilation ahead.
+"""Running the service: socket, server thread, signals, and compilation ahead of requests.
 
-The first row that a model learns takes some twenty seconds if its loops must be compiled. That is once on a machine, as
-compiled loops are stored in files. :class:`WarmUp` has small models of the same settings learn and predict a few rows
-ahead of the first request.
+The first row that a model learns takes some twenty seconds if its loops must be compiled. Compiled loops are cached on
+disk, so this happens once per machine. :class:`WarmUp` trains small models with the same settings ahead of the first
+request.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from giftrl.service.requested_settings import RequestedSettings
 
 log = logging.getLogger("giftrl.service")
 
-#: Seconds for which requests may finish when the service is asked to end.
+#: Seconds for requests to finish during shutdown.
 GRACE_SECONDS = 30
-#: Open connections, of which further ones are answered with 503, and bytes of the head of a request, at most.
+#: The maximum number of open connections (more get 503), and of bytes in a request head.
 MAX_CONNECTIONS, MAX_HEAD_BYTES = 1_000, 64 << 10
-#: Bytes of an array that returns to the system as soon as it is freed, such as those of a model that is closed.
+#: The minimum size of arrays whose memory is returned to the system when freed.
 LARGE_ARRAY_BYTES = 4 << 20
-#: Models whose loops are compiled when the service starts, at most.
+#: The maximum number of models whose loops are compiled at startup.
 MAX_WARMED_MODELS = 100
 #: Candidate labels, of which every loss accepts two, and bits of hashed names, of models that have loops compiled.
 CANDIDATE_LABELS, WARM_UP_BITS = (0.0, 1.0, -1.0, 0.5, 2.0), 4
@@ -61,11 +61,11 @@ class WarmUp(threading.Thread):
 
     @property
     def ready(self) -> bool:
-        """True if nothing is left to be compiled."""
+        """True if all loops are compiled."""
         return self._queue.unfinished_tasks == 0
 
     def ask(self, given: dict[str, Any]) -> None:
-        """Have loops compiled for models of these settings, unless that was asked before."""
+        """Queue compilation for these settings, unless already queued."""
         key = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
         if key not in self._asked:
             self._asked.add(key)
@@ -77,7 +77,7 @@ class WarmUp(threading.Thread):
             given = self._queue.get()
             try:
                 compile_loops(given)
-            except Exception as problem:  # a request meets it again, and is told
+            except Exception as problem:  # a request will get the same error
                 log.warning("loops for %.200r could not be compiled: %s", given, problem)
             self._queue.task_done()
 
@@ -93,7 +93,7 @@ def compile_loops(given: dict[str, Any]) -> None:
         labels = [label for label, good in zip(CANDIDATE_LABELS, accepted, strict=True) if good]
     lines = [orjson.dumps({"label": label, "a": 1.5, "b": "x"}) + b"\n" for label in labels[:2]]
     model = OnlineModel(requested)
-    for data in (b"".join(lines), lines[0], lines[0]):  # the last as a single row
+    for data in (b"".join(lines), lines[0], lines[0]):  # the last one as a single row
         model.learn([Body("json", data, skip=True)])
     row = b'{"a": 1.5}\n'
     for data in (2 * row, row):
@@ -103,8 +103,8 @@ def compile_loops(given: dict[str, Any]) -> None:
 class HeadGuard(asyncio.Protocol):
     """A connection of uvicorn with limits for the heads of requests: their size, and the time until the body begins.
 
-    uvicorn has no such limits. Here, a parser of httptools tells where heads begin and end, and the protocol of uvicorn
-    inside does everything else. The seconds count from the beginning of a head, or of the connection.
+    uvicorn has no such limits. A parser of httptools finds the ends of heads; uvicorn's protocol does everything else.
+    The time counts from the start of a head or of the connection.
     """
 
     def __init__(self, seconds: float, **more: Any) -> None:
@@ -128,7 +128,7 @@ class HeadGuard(asyncio.Protocol):
         self._inner.connection_lost(problem)
 
     def _check(self) -> None:
-        """End the connection if a head is late."""
+        """Close the connection if a head is late."""
         if self._since is not None and self._loop.time() - self._since >= self._seconds:
             self._end(b"408 Request Timeout")
         else:
@@ -190,7 +190,7 @@ def running(
     folder: Folder, at: socket.socket, tokens: Tokens | None = None, host: str = "127.0.0.1",
     warm_up: WarmUp | None = None,
 ) -> Iterator[threading.Thread]:  # fmt: skip
-    """Serve a folder in a thread; at the end, answer the requests that wait, and close the folder."""
+    """Serve a folder in a thread; at the end, finish waiting requests and close the folder."""
     service = Service(folder, tokens, host, warm_up)
     protocol: Any = functools.partial(HeadGuard, folder.limits.seconds)
     config = uvicorn.Config(
@@ -213,9 +213,8 @@ def running(
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Graceful shutdown on SIGTERM and Ctrl-C: a list of the signals that have come, which have no other effect.
-
-    If there was one, later signals are ignored after the block, as the process is about to end.
+    """Graceful shutdown on SIGTERM and Ctrl-C: signals are collected in a list instead of ending the process. If there
+    was one, later signals are ignored after the block, because the process is about to end.
     """
     signals: list[int] = []
     earlier = {each: signal.signal(each, lambda number, _: signals.append(number)) for each in HANDLED_SIGNALS}
@@ -242,7 +241,7 @@ def serve(
                 warm_up.ask(given)
             warm_up.start()
             gc.collect()
-            gc.freeze()  # the collector need not look at modules and loops again
+            gc.freeze()  # exclude modules and loops from garbage collection
             with running(folder, at, tokens, host, warm_up) as thread:
                 for follower in followers:
                     follower.start()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from giftrl.service.folder import Folder
     from giftrl.service.writer import Writer
 
-#: Points of a learning curve; beyond it, every other one is left out.
+#: The maximum number of points of a learning curve; then every other point is dropped.
 MAX_CURVE_POINTS = 400
-#: Unusable rows, and durations of requests, that are kept.
+#: Stored rejected rows, and stored durations of requests.
 MAX_REJECTED, MAX_DURATIONS = 20, 1_000
-#: The most seconds that a request may have a certificate searched for.
+#: The maximum search time for a certificate in a request, in seconds.
 MAX_CERTIFY_SECONDS = 10.0
 #: Upper ends of the bins of the histogram, in seconds.
 BIN_ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -41,18 +41,18 @@ class ModelStats:
         self.durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_DURATIONS))
 
     def learned(self, answers: list[Answer]) -> None:
-        """Add rows that were learned."""
+        """Count learned rows."""
         for answer in answers:
             self.rows += len(answer.predictions) - len(answer.rejected)
             if answer.rejected:
                 self.reject(describe_rejected(answer.rejected))
 
     def reject(self, rows: list[dict[str, Any]]) -> None:
-        """Add unusable rows."""
+        """Count rejected rows."""
         self.rejected.extend({"time": time.time(), **row} for row in rows)
 
     def committed(self, model: LinearModel | None, learning: float, sync: float) -> None:
-        """Add a commit, with the seconds that learning and the sync took."""
+        """Count a commit, with the seconds of learning and of the sync."""
         self.commits += 1
         self.learning += learning
         self.syncs += sync
@@ -151,7 +151,7 @@ def prometheus(folder: "Folder", requests: RequestStats) -> str:
 
 
 def brief(writer: "Writer") -> dict[str, Any]:
-    """Counts, the loss and the base learners of a model, as the page gets them every second."""
+    """Counts, loss and base learners of a model, sent to the page every second."""
     model, stats, linear = writer.model, writer.stats, writer.model.linear
     parts: dict[str, Any] = {
         "examples": model.examples,

@@ -1,7 +1,8 @@
-"""The files of a model beside its model file: a log of the rows since then, answers by key, remembered predictions.
+"""The database of a model: the log of rows since the last model file, answers by idempotency key, and remembered
+predictions.
 
-Each model has one SQLite database with a write-ahead log that is synced at every commit. After a crash, a commit is
-there completely or not at all.
+Each model has one SQLite database with a write-ahead log that is synced at every commit. Commits are atomic, also after
+a crash.
 """
 
 import contextlib
@@ -26,9 +27,9 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) STRICT;
 """
 #: The version of these tables; databases of earlier versions can be read, those of later versions are refused.
 VERSION = 1
-#: Pages of the write-ahead log after which SQLite moves it into the database.
+#: The write-ahead log is checkpointed after this many pages.
 CHECKPOINT_PAGES = 1_000
-#: Bytes of the write-ahead log when it is moved, about: a page and 24 bytes more each.
+#: The approximate size of the write-ahead log at a checkpoint: a page and 24 bytes each.
 FULL_LOG_BYTES = CHECKPOINT_PAGES * 4_120
 DISK_ERRORS = sqlite3.Error, OSError
 
@@ -42,7 +43,7 @@ class Answered(NamedTuple):
 
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turn errors of SQLite and of the system into an answer."""
+    """Turn errors of SQLite and the system into an HTTP answer."""
     try:
         yield
     except DISK_ERRORS:
@@ -51,7 +52,7 @@ def disk_errors() -> Iterator[None]:
 
 
 class ModelStore:
-    """The database of one model in a file, created if missing, for one thread at a time.
+    """The database of one model in a file, created if missing; not thread-safe.
 
     >>> store = ModelStore(Path(":memory:"))
     >>> with store.transaction():
@@ -85,10 +86,8 @@ class ModelStore:
         self._open.close()
 
     def make_room(self) -> None:
-        """Give the write-ahead log of a busy model its full size at once.
-
-        The sync of a file that has grown also writes its size, which took 8 ms in place of 4 on one disk. SQLite stops
-        reading the log at the first page that does not continue it, so that zeros at the end are never read. (Section 4
+        """Preallocate the write-ahead log of a busy model. The sync of a file that has grown also writes its size,
+        which took 8 ms instead of 4 on one disk. SQLite ignores zeros at the end of the log. (Section 4
         of https://www.sqlite.org/fileformat.html)
         """
         log = Path(f"{self.path}-wal")
@@ -99,7 +98,7 @@ class ModelStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything written inside to the disk, or nothing if anything fails; a failing disk is an answer."""
+        """Commit everything written in the block, or roll back on error; disk errors become HTTP answers."""
         try:
             self._run("BEGIN IMMEDIATE")
             yield
@@ -115,7 +114,7 @@ class ModelStore:
         return int(self._run(query, given).fetchone()[0])
 
     def fact(self, name: str) -> str | None:
-        """Return a value by its name, if there is one."""
+        """Return a stored value by name, if any."""
         found = self._run("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
@@ -124,7 +123,7 @@ class ModelStore:
         self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def add(self, number: int, body: Body) -> None:
-        """Append a body to the log, under a number larger than all before."""
+        """Append a body to the log, with an increasing number."""
         self._run("INSERT INTO entries VALUES (?, ?, ?, ?)", (number, body.format, body.skip, body.data))
 
     def bodies(self, after: int) -> Iterator[tuple[int, Body]]:
@@ -138,7 +137,7 @@ class ModelStore:
         return self._number("SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?", after)
 
     def cut(self, until: int, most: int = -1) -> bool:
-        """Delete up to so many bodies (-1: all) of the log up to a number; return True when all of it is deleted."""
+        """Delete bodies of the log up to a number, with a limit (-1: none); returns True when all are deleted."""
         first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
         return self._run(f"DELETE FROM entries WHERE number IN ({first})", (until, most)).rowcount < max(most, 1)
 
@@ -156,12 +155,12 @@ class ModelStore:
         self._run("INSERT INTO remembered VALUES (?, ?, ?)", (name, row, expires))
 
     def remembered(self, name: str, now: float) -> bytes | None:
-        """Return a row that waits for its label; None for an unknown or expired id, empty if it has its label."""
+        """Return a row waiting for its label; None for an unknown or expired id, empty if already labelled."""
         found = self._run("SELECT row FROM remembered WHERE id = ? AND expires > ?", (name, now)).fetchone()
         return None if found is None else bytes(found[0])
 
     def set_labelled(self, name: str) -> None:
-        """Note that a row has its label: the row is deleted, its name stays until it expires."""
+        """Mark a row as labelled: the content is deleted, the id stays until it expires."""
         self._run("UPDATE remembered SET row = x'' WHERE id = ?", (name,))
 
     def count_remembered(self) -> int:
@@ -169,6 +168,6 @@ class ModelStore:
         return self._number("SELECT count(*) FROM remembered WHERE length(row) > 0")
 
     def forget(self, now: float) -> None:
-        """Delete what has expired."""
+        """Delete expired answers and predictions."""
         for table in ("answers", "remembered"):
             self._run(f"DELETE FROM {table} WHERE expires <= ?", (now,))

@@ -1,8 +1,7 @@
-"""The one thread that changes a model: requests that wait together are learned together, and share one commit.
+"""The writer thread of a model: waiting requests are learned together in one commit.
 
-A request is answered when its rows are on disk, and not before. The model in memory may be ahead of the disk by the
-requests that are being committed. If the disk refuses them, they are answered with an error, and the model is made
-again from what the disk has.
+A request is answered after its rows are on disk. The model in memory may be ahead of the disk by the requests being
+committed. If the commit fails, these get an error, and the model is rebuilt from disk.
 """
 
 import asyncio
@@ -41,25 +40,24 @@ from giftrl.training.model import LinearModel
 #: Kinds of jobs.
 LEARN, LABEL, REMEMBER, NOTE, SAVE, CLOSE = "learn", "label", "remember", "note", "save", "close"
 NO_ROWS = Body("json", b"")
-#: The files in the folder of a model: the model file, and the log since then.
+#: The files of a model: the model file, and the log since the last save.
 SNAPSHOT, LOG_NAME = "model.giftrl", "log.db"
-#: Jobs, and bytes of them, that share a commit at most.
+#: The maximum number of jobs, and of bytes, in a commit.
 MAX_COMMIT_JOBS, MAX_COMMIT_BYTES = 512, 16 << 20
-#: Bodies of the log that are learned at once when a model is opened, and deleted with one commit, at most.
+#: The maximum number of log bodies replayed at once, and deleted per commit.
 MAX_RECOVERED_TOGETHER, MAX_CUT_BODIES = 64, 64
-#: Seconds between two searches for expired answers and predictions.
+#: Seconds between deletions of expired answers and predictions.
 SWEEP_SECONDS = 60.0
-#: Commits after which a model counts as busy.
+#: The number of commits after which a model counts as busy.
 BUSY_COMMITS = 32
-#: The fact that holds the learning curve of a model.
+#: The name under which the learning curve is stored.
 CURVE = "curve"
 
 
 class Clock:
-    """Seconds since 1970: the system's clock when the service starts, and its steady clock from then on.
-
-    Changes of the system's clock are therefore noticed at the next start only. A clock that was set back before a start
-    is not believed: time continues from the latest moment on record.
+    """A monotonic clock in seconds since 1970, initialised by the system's clock at startup. Later changes of the
+    system's clock have no effect until the next start. If the clock was set back, time continues from the latest
+    recorded moment.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +69,7 @@ class Clock:
         return self._start + self._steady()
 
     def reached(self, moment: float) -> None:
-        """Move on to a recorded moment, if it is later than now."""
+        """Advance to a recorded moment, if it is later than now."""
         self._start += max(0.0, moment - self.now())
 
 
@@ -89,15 +87,14 @@ class Job:
 
     @property
     def digest(self) -> bytes:
-        """Digest that tells this request from others."""
+        """A digest that identifies the request."""
         head = orjson.dumps([self.kind, self.body.format, self.body.skip, self.output])
         return hashlib.sha256(head + self.body.data).digest()
 
 
 def recover(folder: Path, store: ModelStore) -> tuple[OnlineModel, int, int]:
-    """Make the model as it was after the last body of its log, by learning that log again, bit for bit.
-
-    Also the number of the last body that it has learned, and of the last one that its file has.
+    """Rebuild a model by replaying its log, bit for bit. Also returns the numbers of the last learned body, and of the
+    last body in the model file.
     """
     path, saved, linear = folder / SNAPSHOT, 0, None
     if path.exists():
@@ -126,11 +123,11 @@ class Writer(threading.Thread):
     def __init__(self, folder: Path, limits: Limits, clock: Clock) -> None:
         super().__init__(name=f"writer of {folder.name}", daemon=True)
         self.folder, self.limits, self.clock = folder, limits, clock
-        self.used = time.monotonic()  # when a request last asked for the model
+        self.used = time.monotonic()  # the time of the last request for the model
         self._queue: deque[Job] = deque()
         self._filled = threading.Condition()
         self._closing = False
-        self._cut = False  # True when the log is cut up to the model file
+        self._cut = False  # True when the log is truncated up to the model file
         self._snapshot_at = limits.log  # bytes of the log
         self._swept = -SWEEP_SECONDS
         self.stats = ModelStats()
@@ -144,14 +141,14 @@ class Writer(threading.Thread):
             raise
 
     def _recover(self) -> None:
-        """Make the model, and the counts of its log, from what the disk has."""
+        """Rebuild the model and the counts of its log from disk."""
         self.model, self._last, self._saved = recover(self.folder, self.store)
         self._log_bytes = self.store.log_bytes(self._saved)
         self._remembered = self.store.count_remembered()
         self._failed = False  # True after a failed commit; the model may be ahead of the disk
 
     def submit(self, job: Job, *, always: bool = False) -> Job:
-        """Queue a job from any thread; refused if too many wait, unless it is to be queued ``always``."""
+        """Queue a job from any thread; refused if the queue is full, unless ``always``."""
         with self._filled:
             if self._closing:
                 raise Refused(503, "the model is being closed", "try again", retry_after=1)
@@ -168,7 +165,7 @@ class Writer(threading.Thread):
         return self.submit(Job(SAVE, path=path))
 
     def recorded(self, name: str) -> str | None:
-        """Return a fact that was recorded when the model was opened, or before."""
+        """Return a fact recorded before the model was opened."""
         with disk_errors():
             return self.store.fact(name)
 
@@ -178,7 +175,7 @@ class Writer(threading.Thread):
         return len(self._queue)
 
     def run(self) -> None:
-        """Work until the model is closed."""
+        """Process jobs until the model is closed."""
         while True:
             jobs = self._take()
             last = jobs.pop() if jobs and jobs[-1].kind == CLOSE else None
@@ -189,7 +186,7 @@ class Writer(threading.Thread):
                 return
 
     def _take(self) -> list[Job]:
-        """Wait for jobs, and take as many as share a commit."""
+        """Wait for jobs, and take those of the next commit."""
         jobs: list[Job] = []
         size = 0
         with self._filled:
@@ -197,18 +194,18 @@ class Writer(threading.Thread):
                 self._filled.wait()
             while self._queue and len(jobs) < MAX_COMMIT_JOBS and size < MAX_COMMIT_BYTES:
                 job = self._queue.popleft()
-                if not job.answer.done():  # otherwise the request was given up
+                if not job.answer.done():  # otherwise the request has timed out
                     jobs.append(job)
                     size += len(job.body.data)
         return jobs
 
     def _work(self, jobs: list[Job]) -> None:
-        """Carry out jobs and answer them."""
+        """Process jobs and answer them."""
         try:
             answers = self._commit(jobs)
-        except BaseException as problem:  # the writer goes on, whatever it is
+        except BaseException as problem:  # the writer must survive any error
             if len(jobs) > 1 and not (isinstance(problem, Refused) and problem.status == 503):
-                for job in jobs:  # one of them is to blame
+                for job in jobs:  # one job is at fault
                     self._work([job])
                 return
             answers = [problem if isinstance(problem, Exception) else RuntimeError()] * len(jobs)
@@ -217,9 +214,9 @@ class Writer(threading.Thread):
             self.snapshot()
 
     def _commit(self, jobs: list[Job]) -> list[Any]:
-        """Carry out jobs, and return their answers when all effects are on disk."""
+        """Process jobs; returns their answers after the commit."""
         if self._failed:
-            with self.store.transaction():  # before anything is learned that could not be kept
+            with self.store.transaction():  # fail before learning if the disk is unusable
                 self.store.set_fact("now", str(self.clock.now()))
             with disk_errors():
                 self._recover()
@@ -242,7 +239,7 @@ class Writer(threading.Thread):
         return answers
 
     def _sweep(self) -> None:
-        """Delete some of the log that the model file has, and now and then what has expired."""
+        """Delete a part of the saved log, and occasionally expired entries."""
         self._cut = self._cut or self.store.cut(self._saved, MAX_CUT_BODIES)
         now = self.clock.now()
         if now - self._swept >= SWEEP_SECONDS:
@@ -253,7 +250,7 @@ class Writer(threading.Thread):
             self._remembered = self.store.count_remembered()
 
     def _carry_out(self, jobs: list[Job]) -> list[Any]:
-        """Carry out jobs in order, without a commit; a refusal is an answer."""
+        """Process jobs in order, without a commit; a refusal becomes an answer."""
         if len(jobs) == 1:
             return [self._one(jobs[0])]
         answers: list[Any] = []
@@ -267,7 +264,7 @@ class Writer(threading.Thread):
         return answers
 
     def _one(self, job: Job) -> Any:
-        """Carry out one job."""
+        """Process one job."""
         try:
             known = self._known(job)
             if known is None and job.kind == LEARN:
@@ -279,14 +276,14 @@ class Writer(threading.Thread):
             return refusal
 
     def _known(self, job: Job) -> bytes | None:
-        """Return the answer that an earlier request with the same key got."""
+        """Return the answer to an earlier request with the same key."""
         earlier = None if job.key is None else self.store.answered(job.key)
         if earlier is not None and earlier.digest != job.digest:
             raise Refused(422, "this Idempotency-Key was used for another request", "use a new key for each request")
         return None if earlier is None else earlier.answer
 
     def _learn_together(self, jobs: list[Job]) -> list[bytes]:
-        """Learn from several requests at once; all of them are refused if one cannot be used."""
+        """Learn from several requests at once; refuse all if one is invalid."""
         known = [self._known(job) for job in jobs]
         new = [job for job, answer in zip(jobs, known, strict=True) if answer is None]
         keys = [job.key for job in new if job.key is not None]
@@ -362,13 +359,13 @@ class Writer(threading.Thread):
         return job.path
 
     def snapshot(self) -> None:
-        """Write the model file, so that the log can be cut; if that fails, the log stays, and it is tried again."""
+        """Write the model file, so that the log can be truncated; on failure, the log stays, for a retry."""
         if self.model.linear is None or self.model.is_provisional:
             return
         self._snapshot_at = self._log_bytes + self.limits.log
         with contextlib.suppress(GiftrlError, OSError):
             self.model.linear.save(self.folder / SNAPSHOT, {"log": self._last})
-            self._saved, self._cut = self._last, False  # later commits cut the log piece by piece
+            self._saved, self._cut = self._last, False  # later commits truncate the log in parts
             self._log_bytes, self._snapshot_at = 0, self.limits.log
 
     def _close(self, job: Job) -> None:
@@ -383,7 +380,7 @@ class Writer(threading.Thread):
 
 
 def deliver(jobs: Sequence[Job], answers: Sequence[Any]) -> None:
-    """Answer jobs from the thread of a writer, with one call of each event loop; an exception is an answer too."""
+    """Deliver answers (or exceptions) from the writer's thread, with one call per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop | None, list[tuple[Any, Any]]] = {}
     for job, answer in zip(jobs, answers, strict=True):
         loop = job.answer.get_loop() if isinstance(job.answer, asyncio.Future) else None
@@ -392,12 +389,12 @@ def deliver(jobs: Sequence[Job], answers: Sequence[Any]) -> None:
         if loop is None:
             set_results(results)
             continue
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(set_results, results)
 
 
 def set_results(results: Sequence[tuple[Any, Any]]) -> None:
-    """Set the results of futures, but of those that were given up."""
+    """Set the results of futures that are not cancelled."""
     for future, answer in results:
         if not future.done():
             if isinstance(answer, Exception):
