@@ -38,27 +38,27 @@ class Given(NamedTuple):
     """
 
     argument: str
-    value: object = ...  # left out: the argument alone is mentioned
-    now: object = ...  # another value, which the argument has since
+    value: object = ...  # omitted: only the argument is mentioned
+    now: object = ...  # the new value, if it has changed
 
     def __str__(self) -> str:
         value = "" if self.value is ... else f"={self.value!r}"
         return f"{self.argument}{value}" + ("" if self.now is ... else f", now {self.now!r}")
 
 
-#: A text, or pieces of one that mention arguments.
+#: A text, or a sequence of texts and arguments.
 Message = str | Sequence[str | Given]
-#: Writes an argument as the readers of a message know it.
+#: Formats an argument for the readers of a message.
 Speak = Callable[[Given], str]
 
 
 def render(words: Message, speak: Speak = str) -> str:
-    """A text in which arguments are written in one way."""
+    """Format a message with its arguments."""
     return words if isinstance(words, str) else "".join(speak(x) if isinstance(x, Given) else x for x in words)
 
 
 def between(parts: Iterable[str | Given], separator: str) -> list[str | Given]:
-    """Parts of a text with a separator between them."""
+    """Join parts of a message with a separator."""
     return [piece for part in parts for piece in (separator, part)][1:]
 
 
@@ -78,11 +78,11 @@ class GiftrlError(Exception):
         self.message = message
 
     def told(self, speak: Speak) -> str:
-        """The message, with arguments written in one way."""
+        """The message, with formatted arguments."""
         return render(self.message, speak)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is copied from one process to another by its arguments, which are not those of its class here.
+        # Pickling an exception uses ``args``, which differ from the arguments of this class.
         return _copied, (type(self), self.args, self.__dict__)
 
 
@@ -115,7 +115,7 @@ class InvalidInput(GiftrlError, ValueError):
 
 
 class UnknownName(InvalidInput):
-    """No member has that name.
+    """Unknown name of a component.
 
     >>> str(UnknownName("loss", "logistics", ["hinge", "logistic"]))
     "loss='logistics': is not a known name; did you mean 'logistic'? Known: hinge, logistic"
@@ -131,7 +131,7 @@ class UnknownName(InvalidInput):
 
 
 class TooFewLabels(InvalidInput):
-    """The first rows do not have enough labels to choose a loss by; more rows may.
+    """The first rows do not have enough labels to choose a loss.
 
     >>> issubclass(TooFewLabels, ValueError)
     True
@@ -194,7 +194,7 @@ class BadSource(InvalidInput):
 
 
 class Hint(NamedTuple):
-    """An argument that would make a row usable, or leave it out, and its effect.
+    """An argument that would make a row valid or skip it, and its effect.
 
     >>> print(*Hint(Given("label_values", ("no", "yes")), "names all labels"))
     label_values=('no', 'yes') names all labels
@@ -204,15 +204,15 @@ class Hint(NamedTuple):
     effect: str
 
 
-#: The hint for rows of any kind.
+#: The hint for any bad row.
 SKIP_HINT = Hint(Given("on_error", "skip"), "leaves out such rows")
 
 
 class BadRow(InvalidInput):
-    """A row that cannot be used, if the reader was told to stop at the first one. All rows before it were delivered.
+    """The first bad row, if the reader stops at errors. All rows before it were delivered.
 
-    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it. In Python, the
-    message has the hints only if there are others than to skip the row.
+    ``rejected``, a :class:`giftrl.streams.Rejected`, has its position and problem. In Python, the message omits the
+    hint to skip the row if it is the only one.
 
     >>> str(BadRow("a.svm", "a.svm:3:7: a value that is not a number: 'x', expected a finite number"))
     "a.svm:3:7: a value that is not a number: 'x', expected a finite number"
@@ -230,7 +230,7 @@ class BadRow(InvalidInput):
 
 
 class ModelFileError(GiftrlError):
-    """A model file that cannot be read or written; what is wrong with it, and what to do.
+    """A model file that cannot be read or written; the message has the problem and the remedy.
 
     >>> str(ModelFileError("a.giftrl", "is empty", "save it again"))
     'a.giftrl: is empty; save it again'
@@ -242,7 +242,7 @@ class ModelFileError(GiftrlError):
 
 
 class DownloadFailed(GiftrlError):
-    """A data set that did not arrive, or not as it should be.
+    """A failed or incorrect download of a data set.
 
     >>> str(DownloadFailed("a9a", "https://example.org/a9a", "is not there", "try again"))
     'a9a: https://example.org/a9a is not there; try again'
@@ -253,13 +253,11 @@ class DownloadFailed(GiftrlError):
 
 
 class Refused(GiftrlError):
-    """A request that the service does not carry out.
-
-    Args:
+    """A request rejected by the service. Args:
         status: the status of the answer in HTTP.
-        problem: what is wrong, in words that tell nothing of the machine.
+        problem: the problem, without details of the machine.
         remedy: what to do instead.
-        more: what else the answer says.
+        more: further content of the answer.
 
     >>> str(Refused(404, "there is no model 'a'", "create it with PUT /models/a"))
     "there is no model 'a'; create it with PUT /models/a"
@@ -282,7 +280,7 @@ def require_positive(argument: str, value: float) -> None:
 
 
 def require_whole(argument: str, value: Any, least: int, remedy: str) -> int:
-    """A whole number, of Python or NumPy, as an int; :class:`InvalidInput` unless it is one and at least ``least``."""
+    """Convert a whole number to int; :class:`InvalidInput` unless it is at least ``least``."""
     good = isinstance(value, Integral) and int(value) >= least
     require(good, argument, value, f"must be a whole number of at least {least}", remedy)
     return int(value)

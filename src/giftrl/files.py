@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written atomically."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ from giftrl.errors import InvalidInput, ModelFileError
 
 Named = str | os.PathLike[str]
 
-#: Errors that say that a file system cannot do something, as opposed to failing at it.
+#: Errors for operations that a file system does not support.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
 
 REMEDIES = {
@@ -29,10 +29,10 @@ REMEDIES = {
     errno.EDQUOT: ("does not fit: the quota is used up", "free some space or save elsewhere"),
     errno.EFBIG: ("is larger than this system lets a file be", "raise the limit (ulimit -f) or save elsewhere"),
     errno.ENAMETOOLONG: ("has too long a name", "choose a shorter one"),
-    errno.ENXIO: ("is a pipe that nobody reads from", "start the reader first"),
+    errno.ENXIO: ("is a pipe without a reader", "start the reader first"),
     errno.ELOOP: ("is a symbolic link that leads back to itself", "remove the link"),
 }
-#: Flags with which a file would be made or emptied.
+#: Flags that create or truncate a file.
 NEW_FILE = os.O_CREAT | os.O_TRUNC
 NOT_A_FILE = ("is a device or a pipe and not a file", "give the name of a file")
 
@@ -61,7 +61,7 @@ def file_errors(path: Named) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_errors(argument: str | None, path: Named) -> Iterator[None]:
-    """Errors about an output, as :class:`giftrl.errors.InvalidInput` of the argument that named it if there is one."""
+    """Turn errors about an output into :class:`giftrl.errors.InvalidInput` of its argument, if there is one."""
     try:
         with file_errors(path):
             yield
@@ -79,14 +79,14 @@ UNINTERRUPTED_BLOCKS: list[None] = []
 
 
 def exit_if_requested() -> None:
-    """End the process if a signal has asked for that; its exception may be lost in C code, as in imports."""
+    """End the process if a signal has requested it, because the exception may be lost in C code, as in imports."""
     if EXIT_REQUESTS:
         raise SystemExit(EXIT_REQUESTS[0])
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A short block that a signal does not end before its last line, for a file that is made and noted for removal."""
+    """A short block that signals do not interrupt, for creating a file and registering its removal."""
     UNINTERRUPTED_BLOCKS.append(None)
     try:
         yield
@@ -97,12 +97,12 @@ def uninterrupted() -> Iterator[None]:
 
 
 class Output:
-    """A file in the making, which takes the place of an earlier one at its end: all of it, or nothing.
+    """An output file that atomically replaces an earlier one when it is complete.
 
     As a context manager it is committed at the end of the block, and abandoned if an error ends the block. Until then
-    its content lies beside the target in a locked file, ``.giftrl-*``, and the earlier file stays as it was. A process
-    that is killed leaves the locked file behind; the next one that writes to the same target removes it. A symbolic
-    link is followed, and the permissions of an earlier file are kept. Pipes and devices are written to as they are.
+    its content is in a locked temporary file ``.giftrl-*`` in the same folder, and the earlier file stays. A killed
+    process leaves the temporary file behind; the next write to the same target removes it. Symbolic links are followed,
+    and permissions are kept. Pipes and devices are written directly.
 
     Args:
         path: of the file.
@@ -110,10 +110,10 @@ class Output:
             or :class:`giftrl.errors.ModelFileError` without one.
         checkpoint: of the run. If it exists when the output is abandoned, the content stays :func:`unfinished`, for the
             run to be resumed.
-        append: begin with the unfinished content; without a checkpoint, with the earlier file.
+        append: continue the unfinished content; without a checkpoint, the earlier file.
 
     Attributes:
-        place: the file that holds the content, for libraries that write by themselves; None for a pipe or a device.
+        place: the temporary file, for libraries that write to a path; None for a pipe or a device.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +132,7 @@ class Output:
         self._file: IO[bytes] | None = None
 
     def open(self) -> Self:
-        """Open the output. A signal takes effect once it is open, and abandons it."""
+        """Open the output. A signal takes effect afterwards, and abandons it."""
         with output_errors(self.argument, self.path):
             if is_stream(self.path):
                 # A plain open of a pipe without a reader would wait.
@@ -161,7 +161,7 @@ class Output:
         while True:
             place = target.with_name(f"{_prefix(target)}{os.urandom(8).hex()}.tmp")
             file = place.open("xb")
-            # Another process may take the file for a leftover before it is locked, and remove it.
+            # Before the file is locked, another process may remove it as a leftover.
             if system.lock(file) is not False and place.exists():
                 break
             file.close()
@@ -190,7 +190,7 @@ class Output:
             self._file.flush()
 
     def commit(self) -> None:
-        """Make the content reach the disk, and put it in the place of the earlier file; abandoned if that fails."""
+        """Sync the content to disk and replace the earlier file; abandoned on failure."""
         try:
             with output_errors(self.argument, self.path):
                 self._finish()
@@ -201,7 +201,7 @@ class Output:
             return
         folder, self.place = self.place.parent, None
         try:
-            system.sync_folder(folder)  # the new name survives a power cut, if the system can do that for a folder
+            system.sync_folder(folder)  # sync the folder, so that the rename survives a power failure
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 problem = f"is written, but a power cut may undo that ({error.strerror})"
@@ -216,13 +216,13 @@ class Output:
                 self.place.chmod(stat.S_IMODE(target.stat().st_mode))
             os.fsync(self._file.fileno())
             exit_if_requested()
-            if not system.can_lock():  # there an open file cannot be renamed; elsewhere it stays locked
+            if not system.can_lock():  # Windows cannot rename an open file; elsewhere it stays locked
                 self._file.close()
             system.replace(self.place, target)
         self._file.close()
 
     def abandon(self) -> None:
-        """Give up: what was there before stays, and an :func:`unfinished` file if the run can be resumed."""
+        """Discard the output: the earlier file stays, and an :func:`unfinished` file if the run can be resumed."""
         with contextlib.suppress(OSError):
             if self._file is not None:
                 self._file.close()
@@ -250,12 +250,12 @@ def write(path: Named, parts: Iterable[Any]) -> None:
 
 
 def _prefix(target: Path) -> str:
-    """The beginning of the names of a target's temporary files; a random part of 16 letters and ".tmp" follow."""
+    """The prefix of a target's temporary files, followed by 16 random letters and ".tmp"."""
     return f".giftrl-{target.name[:50]}-"
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of processes that were killed, which are not locked any more."""
+    """Remove temporary files of killed processes, which are no longer locked."""
     prefix = _prefix(target)
     with contextlib.suppress(OSError):  # a folder that cannot be listed, say
         for path in target.parent.iterdir():
@@ -267,7 +267,7 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def is_stream(path: Named) -> bool:
-    """True if a name is that of a pipe, a terminal or another device: it can be written to but not replaced."""
+    """True for a pipe, a terminal or another device, which cannot be replaced."""
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
@@ -276,7 +276,7 @@ def is_stream(path: Named) -> bool:
 
 
 def require_replaceable(path: Named) -> None:
-    """Raise an error if no file can be written in the place of this one."""
+    """Raise an error if a file cannot be replaced."""
     with file_errors(path):
         target = Path(os.path.realpath(path))
         try:
@@ -291,7 +291,7 @@ def require_replaceable(path: Named) -> None:
         if mode is not None and not stat.S_ISREG(mode):
             raise ModelFileError(path, *NOT_A_FILE)
         effective = os.access in os.supports_effective_ids
-        # To replace a file, the system asks only for write access to its folder; a file marked read-only must stay.
+        # The system requires write access to the folder only; but read-only files must not be replaced.
         if mode is not None and not os.access(target, os.W_OK, effective_ids=effective):
             raise ModelFileError(path, "is read-only", "save under another name, or allow writing to it")
         if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=effective):
@@ -305,7 +305,7 @@ DIGEST_BYTES = 1 << 20  # read at a time
 
 
 class FileDigest:
-    """The SHA-256 of the first bytes of a file that grows; only new bytes are read. A missing file has none."""
+    """The incremental SHA-256 of a growing file; a missing file is empty."""
 
     def __init__(self, path: Named) -> None:
         self.path = Path(path)
@@ -324,8 +324,8 @@ class FileDigest:
 
 
 def unfinished(path: Named, checkpoint: Named) -> Path:
-    """The place of an output until it is finished, in a run that writes checkpoints: beside it, under a name of that
-    run, which tells where the checkpoint lies as seen from the output, so that both can be moved together.
+    """The temporary path of an output in a run with checkpoints: in the same folder, with a name that depends on the
+    relative path of the checkpoint, so that both can be moved together.
 
     >>> unfinished("/tmp/rows.txt", "/tmp/a.checkpoint").name == unfinished("/tmp/rows.txt", "/tmp/b.checkpoint").name
     False
@@ -336,9 +336,8 @@ def unfinished(path: Named, checkpoint: Named) -> Path:
 
 
 def find_written(argument: str, path: Named, checkpoint: Named, written: list[int | str]) -> Path:
-    """The file that begins with the bytes, of this number and digest, that a run wrote until its checkpoint.
-
-    The file is the unfinished one, or the one at the path if it was finished since.
+    """The file with the bytes that a run wrote until its checkpoint, found by their number and digest: the unfinished
+    file, or the final one.
     """
     new = unfinished(path, checkpoint)
     if is_stream(path):
@@ -352,7 +351,7 @@ def find_written(argument: str, path: Named, checkpoint: Named, written: list[in
 
 
 def go_back(written: Path, path: Named, checkpoint: Named, size: int) -> None:
-    """Make an unfinished file of the first bytes of the file that :func:`find_written` returned."""
+    """Truncate the file from :func:`find_written` to its first bytes, as an unfinished file."""
     new = unfinished(path, checkpoint)
     with file_errors(path), contextlib.suppress(FileNotFoundError):
         if written != new:
@@ -360,7 +359,7 @@ def go_back(written: Path, path: Named, checkpoint: Named, size: int) -> None:
         os.truncate(new, size)
 
 
-#: Device and inode of a file, or the resolved name of a file that is not there yet.
+#: Device and inode of a file, or the resolved path of a missing file.
 Identity = tuple[int, int] | str
 
 
@@ -373,7 +372,7 @@ def check_outputs(
 ) -> None:
     """Raise an error if an output cannot be written, or is also an input or another output.
 
-    Links are followed, and standard output counts if it is a file. Nothing is opened or changed.
+    Links are followed, and standard output is checked if it is a file. No file is opened or changed.
 
     Args:
         read: the files that are read, by the name of their argument; "-" is standard input.
@@ -417,7 +416,7 @@ def check_outputs(
 
 
 def _identity(path: Named | int) -> Identity | None:
-    """The identity of a file; None for a pipe or a device, and for a file that cannot be looked at."""
+    """The identity of a file; None for a pipe, a device, or an inaccessible file."""
     try:
         status = os.stat(path)  # noqa: PTH116 (of a descriptor, too)
     except FileNotFoundError:

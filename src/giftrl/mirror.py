@@ -1,7 +1,7 @@
-"""The mirror: argmin over V of psi(x) - <theta, x>, for every pair of a potential and a domain that has a solver here.
+"""The mirror map: argmin over V of psi(x) - <theta, x>, for every supported pair of potential and domain.
 
-:func:`argmin` is grad psi*_V, :func:`conjugate` is psi*_V itself, the conjugate restricted to V. A pair that has no
-solver raises an error that names both and lists what works.
+:func:`argmin` is grad psi*_V, :func:`conjugate` is psi*_V itself, the conjugate restricted to V. Unsupported pairs
+raise an error that lists supported ones.
 """
 
 import sys
@@ -75,7 +75,7 @@ def is_affine(psi: Potential, domain: Domain) -> bool:
 
 
 class MirrorLine:
-    """pi(b) = <s, grad psi*_V(theta - h b s)> for any pair that the mirror solves; one solve for each b."""
+    """pi(b) = <s, grad psi*_V(theta - h b s)> for any supported pair; one solve for each b."""
 
     def __init__(self, psi: Potential, domain: Domain, theta: Vector, s: Vector, weight: float) -> None:
         self.psi = psi
@@ -89,7 +89,7 @@ class MirrorLine:
         return float(self.s @ argmin(self.psi, self.domain, self.theta - (self.weight * b) * self.s))
 
     def energy(self, b: float) -> float:
-        # A step too long for float64 has no finite H, and loses to every other.
+        # If the step overflows, H is infinite, so it is never chosen.
         with np.errstate(over="ignore", invalid="ignore"):
             moved = conjugate(self.psi, self.domain, self.theta - (self.weight * b) * self.s)
         return (moved - self.origin) / self.weight
@@ -98,14 +98,14 @@ class MirrorLine:
 def make_line(psi: Any, domain: Domain, theta: Vector, s: Vector, weight: float) -> Affine | MirrorLine:
     """The line of an example: affine where psi*_V is quadratic, general otherwise."""
     if is_affine(psi, domain):
-        # Features near the end of float64 overflow their square; the largest number is as good as infinity, and finite.
+        # Squares of huge features overflow; clip to the largest finite number.
         c = min(weight * psi.inverse_form(s), sys.float_info.max)
         return Affine(float(s @ argmin(psi, domain, theta)), c)
     return MirrorLine(psi, domain, theta, s, weight)
 
 
 def soft_threshold(t: Vector, level: float) -> Vector:
-    """t moved towards 0 by the level, and no further."""
+    """Soft thresholding."""
     return np.sign(t) * np.maximum(0.0, np.abs(t) - level)
 
 
@@ -114,7 +114,7 @@ def soft_threshold(t: Vector, level: float) -> Vector:
 
 @solves(Diagonal, WholeSpace, Box, NonNegative)
 def _separable(psi: Diagonal, domain: WholeSpace | Box | NonNegative, theta: Vector) -> Vector:
-    # Each coordinate by itself: a convex function of one variable on an interval, so clip its free minimiser.
+    # Separable: clip the unconstrained minimiser of each coordinate.
     return domain.project(soft_threshold(theta + psi.tilt, psi.l1) / psi.strength)
 
 
@@ -129,7 +129,7 @@ def _diagonal_ball(psi: Diagonal, domain: Ball, theta: Vector) -> Vector:
 
 
 def _on_sphere(t: Vector, strength: Vector, radius: float) -> Vector:
-    """t / (strength + mu) with the mu > 0 that gives it the norm radius (the secular equation)."""
+    """t / (strength + mu) with mu > 0 such that the norm is the radius (the secular equation)."""
     mu = _root(lambda mu: norm(t / (strength + mu)) / radius - 1.0, 0.0, norm(t) / radius)
     x = t / (strength + mu)
     return np.asarray(x / norm(x) * radius)
@@ -175,7 +175,7 @@ def _least_squares(psi: FullQuadratic, theta: Vector) -> tuple[Vector, Vector]:
 
 @solves(FullQuadratic, NonNegative)
 def _full_non_negative(psi: FullQuadratic, domain: NonNegative, theta: Vector) -> Vector:
-    from scipy.optimize import nnls  # here: it takes long to import, and few pairs need it
+    from scipy.optimize import nnls  # imported here, since it is slow and few pairs need it
 
     return np.asarray(nnls(*_least_squares(psi, theta))[0])
 
@@ -186,7 +186,7 @@ def _full_box(psi: FullQuadratic, domain: Box, theta: Vector) -> Vector:
     free = low < high
     x = np.array(low)
     if free.any():
-        # Bounded least squares wants a strict interior: coordinates pinned by lower = upper are put in first.
+        # Bounded least squares needs a strict interior: substitute coordinates with lower = upper first.
         from scipy.optimize import lsq_linear
 
         root, v = _least_squares(psi, theta)
@@ -196,10 +196,8 @@ def _full_box(psi: FullQuadratic, domain: Box, theta: Vector) -> Vector:
 
 
 def _polish(psi: FullQuadratic, domain: Box, theta: Vector, x: Vector) -> Vector:
-    """Exact minimisation along one coordinate after the other, until none gains more than rounding.
-
-    The Cholesky factor has squared the accuracy away where the matrix is ill-conditioned; this works on the matrix
-    itself.
+    """Coordinate descent until converged up to rounding. For ill-conditioned matrices the Cholesky factor is
+    inaccurate; this uses the matrix itself.
     """
     low, high = (np.broadcast_to(bound, x.shape) for bound in domain.bounds)
     gradient = psi.matrix @ x - psi.tilt - theta
@@ -239,7 +237,7 @@ def _free_p_norm(psi: SquaredPNorm, theta: Vector) -> Vector:
 
 @solves(SquaredPNorm, WholeSpace, NonNegative)
 def _p_norm(psi: SquaredPNorm, domain: WholeSpace | NonNegative, theta: Vector) -> Vector:
-    # Where theta_j <= 0 the best x_j >= 0 is 0, and what is left is free.
+    # If theta_j <= 0, the best x_j >= 0 is 0; the others are unconstrained.
     return _free_p_norm(psi, domain.project(theta))
 
 
@@ -257,10 +255,11 @@ def _p_norm_l1_ball(psi: SquaredPNorm, domain: L1Ball, theta: Vector) -> Vector:
 
 
 def _p_norm_fill(psi: SquaredPNorm, t: Vector, total: float) -> Vector:
-    """The minimiser for the parts of t above a level, the level being such that its coordinates sum to the total.
+    """Water filling for p-norms: the minimiser from the parts of t above a level such that the coordinates sum to the
+    total.
 
     The sum grows with the depth of the level below the top of t; at the depth lam total one coordinate alone gives the
-    total. Measured from the top, a depth that is tiny beside t is not rounded away.
+    total. Measured from the maximum, so that a depth much smaller than t is not lost by rounding.
     """
     below = t - t.max()
 

@@ -1,7 +1,6 @@
 """Differences between operating systems, and memory: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a
-folder; it reads files as text unless it is told not to, and lets nobody replace a file that is open.
-
-Other modules ask here and have no branches of their own. ``compiled.object_files`` alone locks parts of a file itself.
+folder; it opens files in text mode by default, and cannot replace an open file. Other modules have no platform
+branches, except ``compiled.object_files``, which locks parts of a file.
 """
 
 import contextlib
@@ -24,19 +23,19 @@ try:
 except ImportError:  # Windows: nothing is locked there
     fcntl = None  # type: ignore[assignment]
 
-#: Options of glibc's ``mallopt``: the size of an array that has memory of its own, and how much may be free at an end.
+#: Options of glibc's ``mallopt``: the mmap threshold and the trim threshold.
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-#: For how many seconds Windows is asked again to replace a file.
+#: Seconds of retries to replace a file on Windows.
 REPLACE_SECONDS = 5.0
 
 
 def can_lock() -> bool:
-    """True on a POSIX system, where files can be locked, and a file that is open can be renamed."""
+    """True on POSIX systems, where files can be locked and open files renamed."""
     return fcntl is not None
 
 
 def lock(file: int | IO[bytes]) -> bool | None:
-    """Lock an open file or folder until it is closed; False if another process has, None if nothing can be locked."""
+    """Lock an open file or folder until it is closed; False if already locked, None if not supported."""
     if fcntl is None:
         return None
     try:
@@ -49,7 +48,7 @@ def lock(file: int | IO[bytes]) -> bool | None:
 
 
 def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file, or an end of a pipe without waiting for the other end; later reads and writes wait as usual."""
+    """Open a file, or a pipe without waiting for the other end; later reads and writes block as usual."""
     if not hasattr(os, "O_NONBLOCK"):
         return os.open(path, flags)
     handle = os.open(path, flags | os.O_NONBLOCK)
@@ -58,12 +57,12 @@ def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """Open a file to read its bytes, unchanged on Windows too; no file behind a link, if the system can tell."""
+    """Open a file in binary mode for reading, without following links if supported."""
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Rename a file or folder, and replace what has the new name.
+    """Rename a file or folder, replacing an existing one.
 
     Windows refuses that while a program has one of them open, so it is tried again for some seconds there.
     """
@@ -79,17 +78,14 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
 
 
 def nobody_reads(problem: OSError) -> bool:
-    """True if writing to standard output failed since its reader has ended: on Windows, an invalid argument."""
+    """True if writing to standard output failed because its reader has ended (on Windows, EINVAL)."""
     if isinstance(problem, BrokenPipeError):
         return True
     return not can_lock() and problem.errno == errno.EINVAL and problem.filename is None
 
 
 def claim_address(found: Any) -> None:
-    """Let a socket bind an address at which nobody listens, also just after somebody did.
-
-    With the option of POSIX systems for that, Windows would give it an address at which another program listens.
-    """
+    """Let a socket bind a recently used address. On Windows, SO_REUSEADDR would also allow an address in use."""
     import socket
 
     exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
@@ -97,7 +93,7 @@ def claim_address(found: Any) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in a folder survive a power cut; nothing if a folder cannot be opened, as on Windows."""
+    """Sync a folder's entries to disk; no effect if a folder cannot be opened, as on Windows."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -109,14 +105,14 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 def give_back_memory(size: int) -> None:
     """With glibc, return freed arrays of this many bytes to the system at once; it may keep up to 32 MiB."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # there is no such function, or no such library
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
         for option in (MMAP_THRESHOLD, TRIM_THRESHOLD):
             mallopt(option, size)
 
 
 def cores() -> int:
-    """The number of cores that this process may use; all of them if the system does not say.
+    """The number of cores available to this process, or all cores if unknown.
 
     >>> cores() >= 1
     True
@@ -127,7 +123,7 @@ def cores() -> int:
 
 
 def physical_memory() -> int:
-    """The bytes of memory that this machine has; 2^62 if the system does not say."""
+    """The memory of this machine in bytes; 2^62 if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -135,13 +131,12 @@ def physical_memory() -> int:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any = "float64", *, beside: int = 0) -> "NDArray[Any]":
-    """Zeros, a row for each feature; an error if this machine has less memory than they need.
-
-    Systems promise more memory than they have, and end a process that uses what was promised.
+    """Zeros, a row for each feature; raises an error if memory is insufficient, since systems overcommit memory and
+    kill processes later.
 
     Args:
         shape, dtype: as for ``numpy.zeros``.
-        beside: bytes for each feature that the owner of the array needs for others of the same length.
+        beside: bytes per feature needed for other arrays.
 
     >>> zeros((2, 1)).tolist()
     [[0.0], [0.0]]
@@ -157,7 +152,7 @@ def zeros(shape: tuple[int, ...], dtype: Any = "float64", *, beside: int = 0) ->
 
 
 def cache_folder() -> Path:
-    """The folder of giftrl in the user's cache; an error if the user has none, as in some containers."""
+    """The user's cache folder for giftrl; raises an error without a home folder, as in some containers."""
     try:
         if sys.platform == "win32":
             cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"

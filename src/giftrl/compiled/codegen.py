@@ -1,7 +1,6 @@
-"""Counted memory for loops that make arrays, in the form in which Numba asks for it.
-
-Numba's own functions for it live in the process that compiles. These have the same names and do the same: a block of
-memory is a head of six words (count, three that stay empty or say where the data are, size, allocator), then the data.
+"""Compilation of loops to object files with Numba. First, reference-counted memory for loops that allocate arrays. It
+replaces Numba's functions of the same names, which exist only in the compiling process: a block has a head of six words
+(count, destructor and its argument, data pointer, size, allocator), then the data.
 """
 
 import contextlib
@@ -62,16 +61,15 @@ define weak hidden void @NRT_MemInfo_call_dtor(ptr %block) {
 
 # Operations and formulas as Numba's overloads, so that a compiled loop calls the functions that plain Python calls.
 
-#: What the compiler may assume of fast formulas: that sums can be reordered and multiplications fused into them. Not
-#: that there are no NaN or infinities: looking for these must keep working.
+#: Fast-math flags: sums can be reordered and multiplications fused. NaN and infinities must keep working.
 FAST = frozenset({"reassoc", "contract", "nsz"})
 
-_installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
+_installed: list[int] = [0, 0]  # numbers of operations and formulas registered with Numba
 
 
 def install() -> None:
-    """Tell Numba of the operations and formulas that it does not know yet."""
-    # Set for every formula, since a function inherits from its caller what it leaves open.
+    """Register new operations and formulas with Numba."""
+    # Set for every formula, since unset flags are inherited from the caller.
     exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
     fast: Any = exact | {"fastmath": set(FAST)}
     if _installed == [0, 0]:
@@ -91,7 +89,7 @@ def install() -> None:
 
 
 def _choosing(function: Any, where: Any = None) -> Callable[..., Any]:
-    """An overload: the function, for the types for which it is meant."""
+    """An overload for matching types."""
     return lambda *args: function if where is None or where(*args) else None
 
 
@@ -139,7 +137,7 @@ def emit(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol:
 
 @contextlib.contextmanager
 def _for_target() -> Iterator[None]:
-    """Let Numba optimize for the processor that all loops are compiled for; what else it compiles stays as it is."""
+    """Let Numba compile these loops for the common target processor; other code is not affected."""
     codegen = cpu_target.target_context.codegen()
     usual = codegen._tm
     codegen._tm = machine()
@@ -167,7 +165,7 @@ def _entry(made: Any, kind: Any, symbol: str) -> tuple[str, str]:
 
 
 class _Slots:
-    """The slots of :mod:`giftrl.compiled.compiler`, from the first to the last."""
+    """Reads the slots of :mod:`giftrl.compiled.compiler` in order."""
 
     def __init__(self, context: Any, builder: Any, slots: Any) -> None:
         self._context, self._builder, self._slots = context, builder, slots
@@ -208,13 +206,13 @@ class _Slots:
         array.data = builder.inttoptr(data, array.data.type)
         array.nitems, array.itemsize = items, WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
         array.shape, array.strides = cgutils.pack_array(builder, extents), cgutils.pack_array(builder, steps)
-        # The caller keeps the memory: nobody counts its users.
+        # The caller owns the memory, so there is no reference count.
         array.meminfo, array.parent = (cgutils.get_null_value(each.type) for each in (array.meminfo, array.parent))
         return array._getvalue()
 
 
 def _store(context: Any, builder: Any, result: Any, kind: Any, value: Any) -> str:
-    """Store a result, and say how it is packed: nothing, a number, or a tuple of numbers."""
+    """Store a result (none, a number, or a tuple of numbers); returns its packing."""
     if isinstance(kind, types.NoneType):
         return ""
     if isinstance(kind, (types.Tuple, types.UniTuple)):
@@ -253,7 +251,7 @@ def _simplified(module: Any) -> Any:
 
 
 def _object(module: Any, symbol: str) -> bytes:
-    """The object file of a module, with no name visible from outside but that of the entry."""
+    """The object file of a module, which exports only the entry."""
     asked = {function.name for function in module.functions if function.is_declaration}
     if asked & set(NAMES):
         memory = binding.parse_assembly(LLVM)

@@ -1,7 +1,7 @@
 """From a loop in plain Python to a compiled one: :func:`ready`.
 
-A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only when one must be
-compiled. A loop is found by its key: a digest of everything that went into it, and the kinds of its arguments.
+A loop that was compiled before, here or for a wheel, is loaded; Numba is imported only to compile. The key of a loop is
+a digest of its code and dependencies, and the kinds of its arguments.
 """
 
 import contextlib
@@ -27,13 +27,12 @@ from giftrl.compiled.object_files import Place, target
 from giftrl.compiled.registry import TWINS
 
 # Arguments: their kinds, as text, and their values, as bytes.
-#
-# A loop that is kept in a file has one entry, ``int32 entry(int64 *slots, int64 *result)``. The slots are the leaves of
+# A cached loop has one entry, ``int32 entry(int64 *slots, int64 *result)``. The slots are the leaves of
 # the nested tuples of arguments, eight bytes each. An array is the address of its NumPy object, in which the entry
-# finds the data, the shape and the strides: their places are part of NumPy's binary interface, on which every extension
-# that was built for NumPy relies, and reading them there takes a tenth of the time of asking for them in Python.
+# finds the data, the shape and the strides: their offsets are part of NumPy's ABI, and reading them this way takes a
+# tenth of the time in Python.
 
-#: Where the fields of an array object begin: data, number of dimensions, shape, strides, eight bytes each.
+#: Offsets of the fields of an array object: data, number of dimensions, shape, strides.
 FIELDS = object.__basicsize__
 
 
@@ -42,9 +41,8 @@ class Unknown(Exception):
 
 
 def spell(value: Any) -> str:
-    """The kind of a value, on which the compiled form of a loop depends, as text that is equal in every process.
-
-    Classes are named with their module: a user's own ``Logistic`` is not ours.
+    """The kind of a value, which determines the compiled code, as text that is stable across processes. Classes include
+    their module, so that a user's ``Logistic`` differs from ours.
 
     >>> spell((1, 2.0, np.zeros((2, 3), np.float32)))
     '(int,float,<f4 2Cwa)'
@@ -59,7 +57,7 @@ def spell(value: Any) -> str:
         name = "" if cls is tuple else f"{cls.__module__}.{cls.__qualname__}"
         if cls is not tuple and not hasattr(cls, "_fields"):
             raise Unknown(f"{name} is a tuple without names")
-        # The names of the fields count, since a loop asks for fields by name.
+        # Field names matter, since loops access fields by name.
         parts = (f"{field}{':' if field else ''}{spell(part)}" for field, part in zip(fields, value, strict=True))
         return f"{name}({','.join(parts)})"
     if type(value) in (bool, int, float):
@@ -78,12 +76,12 @@ def _number(dtype: Any) -> str:
     raise Unknown(f"numbers of type {dtype}")
 
 
-#: The flags of an array that its kind depends on: contiguous in C's order and in Fortran's, aligned, writeable.
+#: The array flags in its kind: C-contiguous, Fortran-contiguous, aligned, writeable.
 LAYOUT = 0x1 | 0x2 | 0x100 | 0x400
 
 
 def kind_of(value: Any) -> Any:
-    """A key of the type that Numba gives a value. Asking Numba itself takes longer than a small batch."""
+    """A key of the Numba type of a value. Numba's own function would be slow."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num & LAYOUT
     if isinstance(value, tuple):
@@ -92,7 +90,7 @@ def kind_of(value: Any) -> Any:
 
 
 class PackedArgument:
-    """An argument that stays the same from call to call, taken apart once; what is in its arrays may change."""
+    """An argument that is packed once for repeated calls; the contents of its arrays may change."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -104,18 +102,18 @@ class PackedArgument:
         return packer((self.value,))((self.value,))
 
 
-_kinds: dict[Any, object] = {}  # one object for each kind that was held: it is found faster than a tuple
+_kinds: dict[Any, object] = {}  # one object for each kind, which is faster to look up than a tuple
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments as a loop takes them."""
+    """Arguments in the form for plain loops."""
     return tuple(each.value if isinstance(each, PackedArgument) else each for each in args)
 
 
 def packer(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bytes]:
     """A function that packs arguments of this kind into slots.
 
-    It is written for the kind: one statement takes all tuples apart, and another one packs the leaves.
+    Generated code: one statement unpacks all tuples, and another one packs the leaves.
 
     >>> pack = packer((1, (2.5, True)))
     >>> struct.unpack("qdq", pack((7, (0.5, False))))
@@ -133,7 +131,7 @@ def packer(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bytes]:
 
 
 def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) -> str:
-    """The target of an assignment that takes a value apart; its leaves, and how each is packed, go to a list."""
+    """The target of an unpacking assignment; leaves and their packing are appended to a list."""
     if isinstance(value, tuple):
         parts = [_pattern(part, names, leaves) for part in value]
         return f"({', '.join(parts)}{',' if parts else ''})"
@@ -152,7 +150,7 @@ def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) ->
 
 
 def addresses_are_known() -> bool:
-    """True if an object's address is its id, and the fields of an array lie in the expected places."""
+    """True if an object's id is its address, and array fields are at the expected offsets."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
         return False
     array = np.zeros((2, 3), np.float32)
@@ -177,7 +175,7 @@ class Entry:
         return self._run(self._pack(args), args)
 
     def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
-        """The entry with these arguments, whose arrays stay."""
+        """The entry with fixed arguments; their arrays stay in place."""
         return partial(self._run, self._pack(args), args)
 
     def _run(self, packed: bytes, args: tuple[Any, ...]) -> Any:
@@ -197,28 +195,25 @@ class Entry:
         return values if self._tuple else values[0]
 
 
-# The digest of everything that a compiled loop depends on.
-#
-# Numba's own cache looks only at the file in which a loop is written: after an edit of a loss it would serve the old
-# code. The digest here follows the calls instead. Starting from the loop and from the classes of the members that it
-# gets, it visits every function that can be reached, and takes in the file of each one and the value of each global
-# constant.
+# The digest of everything a compiled loop depends on.
+# Numba's own cache checks only the file of the loop, so after an edit of a loss it would use stale code. The digest
+# follows calls instead: from the loop and the classes of its components it visits every reachable function, and
+# includes their files and the values of global constants.
 
 
-#: Packages whose functions Numba knows by itself. Python's own modules are not looked at either, so that the digest is
-#: the same in every version of Python.
+#: Packages that Numba supports itself. Python's standard library is skipped too, so that the digest does not depend on
+#: the version of Python.
 STABLE_PACKAGES = frozenset({"numpy", "numba", *sys.stdlib_module_names})
-#: When this process began, as far as files are concerned that may have been edited since they were imported.
+#: The start of this process: files edited later may differ from the imported code.
 PROCESS_START_NS = time.time_ns()
-#: By how much the time of a file can be behind the clock, in nanoseconds: systems mark files by a coarser one.
+#: The resolution of file times in nanoseconds.
 FILE_TIME_RESOLUTION_NS = 50_000_000
 
 
 def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
-    """A digest of all that a loop over these members is made of, and True if the compiled loop may be kept on disk.
-
-    It may not if another process could import something else under the same name: a class typed into a console, a
-    function without a file, or a file that was written after this process began, and so perhaps after it was imported.
+    """A digest of a loop and everything it depends on, and True if the compiled loop may be cached on disk. It may not
+    if another process could import other code under the same name: classes from a console, functions without a file, or
+    files written after this process began.
 
     >>> from giftrl.ops.scalar import sigmoid
     >>> digest(sigmoid) == digest(sigmoid), len(digest(sigmoid)[0]), digest(sigmoid)[1]
@@ -233,9 +228,9 @@ def _digest(loop: Callable[..., Any], classes: tuple[type[Any], ...]) -> tuple[s
     walk.function(loop)
     for cls in classes:
         walk.member(cls)
-    # What the compiled form of lanes is lies beside this file, and no loop names it.
+    # The compiled form of lanes is in a module that no loop refers to.
     files = walk.files | {str(path) for path in Path(__file__).parent.glob("*.py")}
-    # The last two parts of the name are enough to tell files apart, and do not change when the package is moved.
+    # The last two path parts identify a file, independent of the installation folder.
     parts = [f"{Path(file).parts[-2:]} {_content(file)}" for file in files]
     text = "\n".join([*sorted(parts), *sorted(walk.constants)])
     lasting = all(_can_be_imported(cls) for cls in walk.classes) and all(_settled(file) for file in walk.files)
@@ -259,7 +254,7 @@ class _Walk:
         self._seen.add(function)
         self.files.add(code.co_filename)
         names = set(_names(code))
-        # A name is a global, a free variable, or an attribute of a module that is a global.
+        # A name is a global, a free variable, or an attribute of a global module.
         reached = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # a variable that has no value yet
@@ -304,7 +299,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
-    """Members and the members inside them, such as the base of an elastic net."""
+    """Components and nested components, such as the base of an elastic net."""
     for member in members:
         if isinstance(member, tuple):
             if type(member) is not tuple:
@@ -313,14 +308,14 @@ def with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _spelled(value: Any) -> str:
-    """A constant as text that does not depend on how NumPy prints its numbers."""
+    """A constant as text, independent of NumPy's print format."""
     if isinstance(value, tuple):
         return f"{type(value).__qualname__}({', '.join(map(_spelled, value))})"
     return f"{value.dtype.str} {value.item()!r}" if isinstance(value, np.generic) else repr(value)
 
 
 def _settled(file: str) -> bool:
-    """True if a file exists, and is as it was when this process began."""
+    """True if a file exists and has not changed since this process began."""
     try:
         return Path(file).stat().st_mtime_ns < PROCESS_START_NS - FILE_TIME_RESOLUTION_NS
     except OSError:
@@ -339,7 +334,7 @@ def _can_be_imported(cls: type[Any]) -> bool:
 
 
 def _content(file: str) -> str:
-    """The digest of a file, or its name if there is none, as for a function typed into a console."""
+    """The digest of a file, or its name if it does not exist (functions from a console)."""
     try:
         status = Path(file).stat()
     except OSError:
@@ -354,23 +349,23 @@ def _content_of(file: str, mtime: int, size: int) -> str:
 
 # Loops, ready to be called.
 
-#: Environment variables that switch compilation off when they are set to anything but 0.
+#: Environment variables that disable compilation unless 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
 
-#: Counts the ways in which an entry takes its arguments and returns its result.
+#: The version of the calling convention of entries.
 FORMAT = 1
 
 _lock = threading.RLock()
 
 
 def ready(loop: Callable[..., Any], compiled: bool = True, counted: bool = True) -> "Loop":
-    """A loop, compiled when it is first called with arguments of a new type, or as it is.
+    """A loop that is compiled on the first call with new argument types, or a plain Python loop.
 
     Args:
         loop: a function marked with :func:`giftrl.compiled.registry.formula`.
         compiled: False for the loop as plain Python.
-        counted: False for a loop that makes no arrays. Numba then keeps no reference counts, which can be half of the
-            work in a loop that takes many views of arrays.
+        counted: False for a loop that makes no arrays. Reference counting is then disabled, which can halve the time of
+        a loop with many array views.
 
     >>> from giftrl.compiled.registry import formula
     >>> @formula
@@ -385,7 +380,7 @@ def ready(loop: Callable[..., Any], compiled: bool = True, counted: bool = True)
 
 
 class PlainLoop:
-    """A loop as plain Python. Overflow shows in its results, as it does in those of the compiled loop."""
+    """A loop as plain Python, without warnings on overflow."""
 
     def __init__(self, loop: Callable[..., Any]) -> None:
         self.loop = loop
@@ -416,7 +411,7 @@ class CompiledLoop:
         return self._kernel(args).bind(args)
 
     def _kernel(self, args: tuple[Any, ...]) -> "Entry | NumbaLoop":
-        """The loop for arguments of these kinds: kept from before, or compiled now."""
+        """The loop for arguments of these kinds: cached, or compiled now."""
         kind = kind_of(args)
         with _lock:
             if kind not in self._kernels:
@@ -427,7 +422,7 @@ class CompiledLoop:
             return self._kernels[kind]
 
     def _place(self, args: tuple[Any, ...]) -> Place:
-        """The entry for these arguments. Kinds that differ only in what does not matter share one."""
+        """The entry for these arguments, shared by equivalent kinds."""
         if not addresses_are_known():
             raise Unknown("arrays in this Python")
         loop, (fingerprint, lasting) = self.loop, digest(self.loop, args)
@@ -435,19 +430,19 @@ class CompiledLoop:
         parts = (FORMAT, FIELDS, name, fingerprint, self.counted, sys.platform, *target(), spell(args))
         key = " ".join(str(part) for part in parts)
         symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        known = symbol if lasting else kind_of(args)  # classes of a console are told apart by what they are
+        known = symbol if lasting else kind_of(args)  # classes from a console are distinguished by identity
         if known not in self._found:
             self._found[known] = self._loaded(args, symbol, key) if lasting else self._compiled(args, symbol)[1]
         return self._found[known]
 
     def _loaded(self, args: tuple[Any, ...], symbol: str, key: str) -> Place:
-        """The entry from the package's library or a file of the user's folder; or compiled now, and kept there."""
+        """The entry from the package's library or the user's cache; or compiled now and cached."""
         place = object_files.find_shipped(symbol, key) or object_files.find(symbol, key)
         if place is not None:
             return place
         waits = f"another process is compiling {self.loop.__name__}; waiting for it"
         with object_files.alone(symbol, partial(say, waits)):
-            place = object_files.find(symbol, key)  # another process may have compiled it meanwhile
+            place = object_files.find(symbol, key)  # check the cache again: another process may have compiled it
             if place is None:
                 code, place = self._compiled(args, symbol)
                 object_files.keep(symbol, key, code)
@@ -461,12 +456,12 @@ class CompiledLoop:
         code = object_files.Code(*emit(self.loop, args, self.counted, symbol))
         try:
             return code, object_files.link(code, symbol)
-        except RuntimeError as problem:  # it calls what only Numba has
+        except RuntimeError as problem:  # it needs Numba's runtime
             raise Unknown(str(problem)) from None
 
 
 class NumbaLoop:
-    """The loop as Numba calls it, for arguments that cannot be put into slots; it is compiled for this process only."""
+    """A loop called through Numba, for arguments that do not fit slots; compiled for this process only."""
 
     def __init__(self, loop: Callable[..., Any], counted: bool) -> None:
         import numba
@@ -488,25 +483,25 @@ Loop = PlainLoop | CompiledLoop
 _plain_loop, _compiled_loop, _numba_loop = cache(PlainLoop), cache(CompiledLoop), cache(NumbaLoop)
 
 
-# Messages to a person who waits for the compiler.
+# Progress messages of the compiler.
 
 #: The seconds that a loop takes to compile.
 COMPILE_SECONDS, USUAL_COMPILE_SECONDS = {"learn_mixture": 25, "learn_classes": 25}, 4
-#: Modules of the classes that a person knows: the parts of the learner, and the form of the rows.
+#: Modules of classes to show in messages: parts of the learner, and rows.
 MODULES_OF_KINDS = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
 #: Report what is compiled: True, False, or None to report if standard error is a terminal.
 speaking: list[bool | None] = [None]
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, if somebody is there to read it."""
+    """Print a line on standard error, if it is a terminal."""
     wanted = sys.stderr.isatty() if speaking[0] is None else speaking[0]
     if wanted:
         print(f"giftrl: {text}", file=sys.stderr, flush=True)
 
 
 def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """A line about the loop that is compiled, its members, and the time it takes.
+    """A message about the loop being compiled, its components, and the expected time.
 
     >>> from giftrl.losses import Logistic
     >>> describe(say, (Logistic(), 1.0))

@@ -1,14 +1,14 @@
-"""Numbers side by side: what a loop does for several models at once, in one step of a wide register.
+"""Lanes: SIMD vectors with which a loop handles several models at once.
 
 In plain Python these are short NumPy arrays with the operators of NumPy. Compiled, they are LLVM vectors, which
-:mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over the models would compute the same, but the compiler
-does not know that the loop is short and that arrays do not overlap, and checking that takes longer than the step.
+:mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over models would be slower, because the compiler does
+not know that the loop is short and that arrays do not overlap.
 
-Both sides of an operator must have the same type, and so must the arguments of a function, each of them lanes or one
-number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both.
+Operands and function arguments must have the same number type; each can be lanes or a single number. If all are single
+numbers, so is the result: a formula serves both.
 
-The number of lanes comes from an object, ``side``: its method ``lanes`` returns a constant, which the compiler calls
-before any object exists. Compiled, one lane is a plain number.
+The number of lanes comes from an object, ``side``, whose method ``lanes`` returns a compile-time constant. Compiled,
+one lane is a plain number.
 """
 
 import math
@@ -30,14 +30,14 @@ def lanes(side: Any) -> int:
 
 
 def _class_with(count: int) -> Any:
-    """A class of members without fields, whose number of lanes is a constant."""
+    """Create a class whose number of lanes is a constant."""
 
     def lanes(self: Any) -> int:
         return count
 
     make: Any = namedtuple  # mypy knows it for constant names only
     cls = make(f"Lanes{count}", ())
-    cls.lanes, globals()[cls.__name__] = lanes, cls  # a loop is kept on disk only if its classes can be imported
+    cls.lanes, globals()[cls.__name__] = lanes, cls  # loops are cached on disk only if their classes can be imported
     return cls
 
 
@@ -46,7 +46,7 @@ ONE_LANE, FOUR = EVERY[1], EVERY[4]
 
 
 def side(count: int) -> Any:
-    """The side with so many lanes.
+    """The side with a number of lanes.
 
     >>> side(12)
     Lanes12()
@@ -137,7 +137,7 @@ def total(v: Any) -> Any:
 
 
 def least(v: Any) -> Any:
-    """The least of the lanes."""
+    """The minimum of the lanes."""
     return v.min() if isinstance(v, np.ndarray) else v
 
 
@@ -174,7 +174,7 @@ def mantissa(x: Any) -> Any:
 
 
 def power_of_two(shifted: Any) -> Any:
-    """2^k for the whole number k from -1022 to 1023 of which ``shifted`` is the sum with 1.5 * 2^52, in float64.
+    """2^k for a whole number k from -1022 to 1023, given as ``shifted`` = k + 1.5 * 2^52 in float64.
 
     >>> float(power_of_two(3.0 + 1.5 * 2.0**52))
     8.0
@@ -183,16 +183,15 @@ def power_of_two(shifted: Any) -> Any:
 
 
 def prefetch(x: Any, j: int, at: int) -> None:
-    """Ask for the cache line of x[j, at] without waiting for it; in plain Python this does nothing."""
+    """Prefetch the cache line of x[j, at]; no effect in plain Python."""
 
 
-#: How many rows :func:`scratch` has.
+#: The number of rows of :func:`scratch`.
 SCRATCH_ROWS = 32
 
 
 def scratch(side: Any) -> Any:
-    """Zeros to work with, :data:`SCRATCH_ROWS` rows with a float64 for each lane.
-
-    Compiled, they are on the stack: the compiler then knows how many there are, and that no other array overlaps them.
+    """Scratch memory: zeros, :data:`SCRATCH_ROWS` rows with a float64 for each lane. Compiled, it is on the stack, so
+    the compiler knows its size and that it does not overlap other arrays.
     """
     return np.zeros((SCRATCH_ROWS, side.lanes()))

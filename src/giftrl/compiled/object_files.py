@@ -1,4 +1,4 @@
-"""Object files of compiled loops: the processor they are for, the user's folder, and the library of a wheel."""
+"""Object files of compiled loops: target processor, the user's cache, and the library of a wheel."""
 
 import contextlib
 import ctypes
@@ -21,12 +21,12 @@ import numpy as np
 from giftrl import files, system
 from giftrl.errors import GiftrlError
 
-#: Most processors made since 2013. Loops are compiled for this level wherever the processor has it, and not for the
-#: very processor: results then have the same bits on all these machines, and measured speed was the same or better.
+#: The target level: most processors since 2013. Compiling for this level instead of the exact processor gives the same
+#: bits on all machines, at the same speed.
 CPU_LEVEL = "x86-64-v3"
 FEATURES = "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 
-#: What NumPy calls the parts of the level that tell it from lower ones; recent versions also name the level itself.
+#: NumPy's names for the features of this level; recent versions also name the level itself.
 LEVEL_FEATURES = ("AVX2", "FMA3", "F16C")
 
 
@@ -39,7 +39,7 @@ def target() -> tuple[str, str]:
         if known.get("X86_V3") or all(known.get(feature) for feature in LEVEL_FEATURES):
             return CPU_LEVEL, FEATURES
     if platform.machine().lower() in ("aarch64", "arm64"):
-        return "generic", "+fp-armv8,+neon"  # every processor of that kind has these
+        return "generic", "+fp-armv8,+neon"  # features of every such processor
     from llvmlite import binding
 
     return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
@@ -47,7 +47,7 @@ def target() -> tuple[str, str]:
 
 @functools.cache
 def machine() -> Any:
-    """LLVM's description of the processor, which writes code that may lie anywhere in memory."""
+    """LLVM's target machine, for position-independent code."""
     from llvmlite import binding
 
     start()
@@ -57,27 +57,25 @@ def machine() -> Any:
 
 
 def start() -> None:
-    """Tell LLVM which processor it is to write for."""
+    """Initialise LLVM for the target processor."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
 
 
-# Compiled loops between processes: object files in a folder of the user, which LLVM links into a process.
-#
-# A file is written whole or not at all. Its first line names everything that the loop was made from, and a checksum.
-# If anything is wrong with a file, the loop is compiled again in its place.
+# The cache: object files in a user's folder, which LLVM links into a process. # # Files are written atomically. The
+# first line has all dependencies of the loop and a checksum. Invalid files are compiled again.
 
 try:
     import fcntl
 except ImportError:  # Windows: nothing is locked there
     fcntl = None  # type: ignore[assignment]
 
-#: Where compiled loops are kept, if it is set.
+#: The environment variable for the cache folder.
 FOLDER = "GIFTRL_CACHE_DIR"
 
-#: What a loop may call: functions of C that need neither Python nor Numba.
+#: C functions that a loop may call without Python or Numba.
 C_FUNCTIONS = (
     *("memset", "memcpy", "memmove", "malloc", "free", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow"),
     *("sqrt", "cbrt", "hypot", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh"),
@@ -86,12 +84,12 @@ C_FUNCTIONS = (
 )
 
 
-#: The file by which processes that compile wait for one another.
+#: The lock file of compiling processes.
 LOCK = "lock"
 
 
 class Code(NamedTuple):
-    """A compiled loop: its object file, and the packing of its result."""
+    """A compiled loop: object file and packing of the result."""
 
     content: bytes
     result: str
@@ -114,10 +112,10 @@ def folder() -> Path:
 
 
 def read(symbol: str, key: str) -> Code | None:
-    """The loop of this key, if it is kept."""
+    """The cached loop of this key, or None."""
     try:
         path = path_of(symbol)
-        # A link could lead to a file of the user's own that somebody else wants to be taken for a loop.
+        # Do not follow links, which could point to another file of the user.
         with os.fdopen(system.open_to_read(path), "rb") as file:
             if not _ours(os.fstat(file.fileno())):
                 warn_once(
@@ -143,7 +141,7 @@ def read(symbol: str, key: str) -> Code | None:
 
 @functools.cache
 def _compiler() -> str:
-    """The versions of Numba and llvmlite; Numba's from its file, because it takes long to import."""
+    """The versions of Numba and llvmlite; Numba's from metadata, since its import is slow."""
     import llvmlite
 
     numba = importlib.util.find_spec("numba")
@@ -153,7 +151,7 @@ def _compiler() -> str:
 
 @contextlib.contextmanager
 def alone(symbol: str, waits: Callable[[], None]) -> Iterator[None]:
-    """Let one process at a time compile a loop: others call ``waits``, wait and find it, if files can be locked."""
+    """Let one process at a time compile a loop; others call ``waits`` and wait, if files can be locked."""
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             with contextlib.suppress(OSError):
@@ -169,19 +167,19 @@ def alone(symbol: str, waits: Callable[[], None]) -> Iterator[None]:
 
 
 def warn_of_damage(symbol: str) -> None:
-    """Warn that a file is not what was written."""
+    """Warn about a damaged file."""
     warn_once(f"{path_of(symbol)} is damaged, so the loop is compiled again and the file is replaced")
 
 
 def keep(symbol: str, key: str, code: Code) -> None:
-    """Keep a compiled loop for other processes."""
+    """Cache a compiled loop for other processes."""
     digest = hashlib.sha256(code.content).hexdigest()
     said = {"key": key, "symbol": symbol, "sha256": digest, "result": code.result}
     try:
         path = path_of(symbol)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_symlink():
-            path.unlink()  # what it leads to is not ours to replace
+            path.unlink()  # do not replace the target of a link
         files.write(path, [json.dumps(said).encode(), b"\n", code.content])
         path.chmod(0o644)
     except (OSError, GiftrlError) as problem:
@@ -192,7 +190,7 @@ def keep(symbol: str, key: str, code: Code) -> None:
 
 
 def find(symbol: str, key: str) -> Place | None:
-    """The loop of this key, if it is kept and can be linked."""
+    """The linked loop of this key from the cache, or None."""
     code = read(symbol, key)
     if code is None:
         return None
@@ -211,11 +209,11 @@ def link(code: Code, symbol: str) -> Place:
     for name, address in _outside().items():
         builder.import_symbol(name, address)
     linked = builder.export_symbol(symbol).link(_linker(), f"library {next(_numbers)}")
-    LINKED.append((symbol, linked))  # the code stays in memory as long as this does
+    LINKED.append((symbol, linked))  # keeps the code in memory
     return Place(int(linked[symbol]), code.result)
 
 
-#: The loops that were linked into this process, each with its symbol.
+#: The loops linked into this process, by symbol.
 LINKED: list[tuple[str, Any]] = []
 _numbers = itertools.count()
 
@@ -250,13 +248,13 @@ def path_of(symbol: str) -> Path:
 
 
 def _ours(status: os.stat_result) -> bool:
-    """True if a file belongs to this user or to the administrator: machine code of anybody else is not run."""
+    """True if a file belongs to this user or the administrator; other machine code is not trusted."""
     owners = trusted_users()
     return not owners or (status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def trusted_users() -> tuple[int, ...]:
-    """The numbers of this user and of the administrator; none if files have no owner."""
+    """The user ids of this user and the administrator; empty if files have no owner."""
     return (0, os.getuid()) if hasattr(os, "getuid") else ()
 
 
@@ -267,16 +265,15 @@ def warn_once(message: str) -> None:
 
 
 # The package's own library: the usual loops, compiled when the package was built.
-#
-# A wheel for a platform has it (see ``hatch_build.py``), a copy of the sources has not. ``index.json`` tells for each
-# entry how its result is packed and everything that it was made from, so that no entry can be taken for another.
+# It is part of platform wheels (see ``hatch_build.py``), but not of source trees. ``index.json`` has the packing of
+# results and all dependencies of each entry.
 
 SHIPPED_FOLDER = Path(__file__).parent / "library"
 LIBRARY, INDEX = "loops.so", "index.json"
 
 
 def find_shipped(symbol: str, key: str) -> Place | None:
-    """The loop of this key, if the package brings it."""
+    """The loop of this key from the package's library, or None."""
     index, library = _opened()
     entry = index.get(symbol)
     if entry is None or entry["key"] != key:

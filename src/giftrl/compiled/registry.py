@@ -10,9 +10,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-#: Generic functions, each named like the method that it looks for; what runs for a member without one is wrapped in it.
+#: Generic functions, named like the method they dispatch to, with a wrapped fallback.
 OPERATIONS: list[Any] = []
-#: The functions that compiled loops call, and whether their sums may be reordered.
+#: Functions that compiled loops call; True if sums may be reordered.
 FORMULAS: list[tuple[Callable[..., Any], bool]] = []
 TWINS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
@@ -45,8 +45,8 @@ def formula(function: Any = None, *, fast: bool = False) -> Any:
     """Mark a function that compiled loops call.
 
     Args:
-        fast: whether sums in it may be reordered, and multiplications fused into them: right for sums over features.
-            Where a number can be near the ends of float64, the order that is written must be kept.
+        fast: True if sums may be reordered and multiplications fused, as in sums over features. Use False if numbers
+        can come near the limits of float64.
 
     >>> @formula(fast=True)
     ... def dot(a, b): return sum(a[k] * b[k] for k in range(len(a)))
@@ -60,7 +60,7 @@ def formula(function: Any = None, *, fast: bool = False) -> Any:
 
 
 def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
-    """Mark a scalar helper for which a compiler is to take another function, equal to it but for rounding."""
+    """Mark a scalar helper to be replaced in compiled code by a function that is equal up to rounding."""
 
     def mark(function: F) -> F:
         TWINS[function] = twin
@@ -92,7 +92,7 @@ def validated(cls: type[T]) -> type[T]:
     Traceback (most recent call last):
     ValueError: part must be between 0 and 1
     """
-    original = cls.__new__  # which the body of a NamedTuple may not define itself
+    original = cls.__new__  # not allowed in the body of a NamedTuple
 
     def new(cls: type[T], *args: Any, **kwargs: Any) -> T:
         self = original(cls, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Batches of rows, sparse or dense, as loops read them; and matrices that name each feature once a row.
+"""Rows for loops, sparse or dense, and matrices without duplicate features in a row.
 
 Learners would update a feature that a row names twice from the same old value both times.
 
@@ -18,17 +18,17 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-#: The most places of the first table: it is made in microseconds, and stays in the processor's cache.
+#: The size limit of the first table, which fits the cache.
 FIRST_TABLE_PLACES = 1 << 16
-#: The most features for which there is a table; beyond, there is hardly memory for a learner.
+#: The maximum number of features for a table.
 MAX_FEATURES = 1 << 31
-#: The attribute of matrices that are known to name each feature once a row. Users' own matrices never have it.
+#: An attribute of matrices known to have no duplicate features in a row; never set on users' matrices.
 MARK = "_each_feature_once"
 
 
 @formula
 def repeating_row(indices: Any, indptr: Any, start: int, table: Any) -> int:
-    """The first row, from ``start`` on, in which two entries have one place; the number of rows if there is none.
+    """The first row from ``start`` with two entries at one place; the number of rows if none.
 
     Each entry writes the number of its row, from 1, into the place of its feature, so that nothing need be cleared from
     row to row. The table is zeros, and its length a power of two: the place of a feature is its remainder. In a table
@@ -51,14 +51,14 @@ def repeating_row(indices: Any, indptr: Any, start: int, table: Any) -> int:
 def names_twice(indices: NDArray[Any], indptr: NDArray[Any], features: int, *, compiled: bool = True) -> bool:
     """True if a row of a CSR matrix with so many features, at most :data:`MAX_FEATURES`, names one of them twice.
 
-    A small table comes first. Where features share places in it, the rows from the first that needs it on are looked at
-    with a place for each feature, which takes at most twice the memory of the smallest learner of these features.
+    A small table is tried first. If features collide in it, the remaining rows are checked with a place for each
+    feature, which takes at most twice the memory of the smallest learner.
 
     >>> indptr = np.array([0, 2, 4])
     >>> [names_twice(np.array(indices), indptr, 3, compiled=False) for indices in ([2, 0, 1, 2], [2, 0, 1, 1])]
     [False, True]
     """
-    # One type, whichever SciPy chose, and arrays that can be written to: loops are compiled for every kind.
+    # Convert to one index type and writable arrays, since loops are compiled for every kind.
     indices = np.require(indices, np.int32, ["C", "W"])
     indptr, row = indptr.astype(np.int64), 0
     enough = 1 << max(0, features - 1).bit_length()
@@ -70,7 +70,7 @@ def names_twice(indices: NDArray[Any], indptr: NDArray[Any], features: int, *, c
 
 
 def each_once(x: Any, *, compiled: bool = True) -> Any:
-    """A matrix that names each feature once a row: x, or one with the same arrays, or a copy with sums of entries."""
+    """A matrix without duplicate features in a row: x, a view of it, or a copy with duplicates summed."""
     if not hasattr(x, "indptr") or hasattr(x, MARK) or x.has_canonical_format:
         return x
     if x.shape[1] > MAX_FEATURES or names_twice(x.indices, x.indptr, x.shape[1], compiled=compiled):
@@ -81,14 +81,14 @@ def each_once(x: Any, *, compiled: bool = True) -> Any:
 
 
 def mark(x: Any) -> Any:
-    """Mark a matrix, which must not be a user's, as one that names each feature once a row."""
+    """Mark a matrix (never a user's) as free of duplicates."""
     setattr(x, MARK, True)
     return x
 
 
-# Batches of examples: rows of features, sparse or dense, which loops read in one and the same way.
+# Rows of features, sparse or dense, with a common interface for loops.
 
-#: The memory of a feature is prefetched so many entries ahead.
+#: The number of entries to prefetch ahead.
 PREFETCH_DISTANCE = 64
 
 
@@ -118,7 +118,7 @@ def longest(rows: Any) -> int:
 
 @operation
 def coming(rows: Any, i: int, k: int) -> int:
-    """The feature to prefetch at entry k: one that comes a little later, or k's own if prefetching gains nothing."""
+    """The feature to prefetch at entry k: a later one, or k's own if prefetching is useless."""
     return column(rows, i, k)
 
 
@@ -169,9 +169,9 @@ class Dense(NamedTuple):
 
 Rows = CSR | Dense
 
-#: The types of numbers that loops take as they are.
+#: The number types that loops support directly.
 REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-#: Up to this many numbers, Python's own sum is quicker than NumPy's.
+#: Up to this many numbers, Python's sum is faster than NumPy's.
 MAX_NUMBERS_TO_SUM_IN_PYTHON = 64
 
 
@@ -185,8 +185,8 @@ def slice_rows(rows: Rows, first: int, last: int) -> Rows:
 def all_finite(numbers: NDArray[Any]) -> bool:
     """True if no number is NaN or infinite.
 
-    The sum of finite numbers is finite, unless it overflows: to add is quicker than to test every number. For a few
-    numbers, Python's own sum is quicker than NumPy's.
+    If the sum is finite, so is every number, and adding is faster than testing. For a few numbers, Python's sum is
+    faster than NumPy's.
 
     >>> all_finite(np.array([1e200, 1.0])), all_finite(np.array([math.nan, 1.0]))
     (True, False)
@@ -200,7 +200,7 @@ def all_finite(numbers: NDArray[Any]) -> bool:
 
 
 def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int]:
-    """A SciPy sparse matrix or array, or anything NumPy takes for a matrix, as rows; and how many there are.
+    """Convert a SciPy sparse matrix or array, or anything like a NumPy matrix, to rows; also returns their number.
 
     float32 and float64 are used as they are; other numbers become float64. Values must be finite. Entries of one row
     and feature are added.
@@ -238,13 +238,13 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
 
 
 def _longest_row(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[np.int64], dimension: int) -> int:
-    """The number of entries in the longest row. Refuse an entry beyond the matrix, as SciPy does if asked to."""
+    """The number of entries in the longest row. Refuses invalid indices, like SciPy's ``check_format``."""
     sizes = indptr[1:] - indptr[:-1]
     inside = indptr[0] >= 0 and indptr[-1] <= min(len(data), len(indices)) and (len(sizes) == 0 or sizes.min() >= 0)
     remedy = "x.check_format() of SciPy says more"
     require(bool(inside), "x.indptr", indptr, "must not decrease, and end with the entries", remedy)
     if len(indices) > 0:
-        unsigned = indices.view(f"u{indices.itemsize}")  # in which negative numbers are large
+        unsigned = indices.view(f"u{indices.itemsize}")  # as unsigned numbers, negative ones are large
         rule = f"must be from 0 to {dimension - 1}, the numbers of the columns"
         if unsigned.max() >= dimension:
             raise InvalidInput("x.indices", int(indices[unsigned.argmax()]), rule, remedy)
@@ -260,7 +260,7 @@ ONE = np.uint64(1)
 @formula
 def make_unit(data: Any, first: Any, last: Any) -> None:
     """Divide the values of one row by their Euclidean norm; a row of zeros stays as it is."""
-    largest = 0.0  # the first divisor, so that squares neither overflow nor vanish
+    largest = 0.0  # scale first, so that squares neither overflow nor underflow
     for k in range(first, last):
         largest = max(largest, abs(data[k]))
     if largest > 0.0:
@@ -309,7 +309,7 @@ def unit_rows(x: Any, *, compiled: bool = True) -> Any:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     if hasattr(x, "indptr"):
-        x = each_once(x, compiled=compiled)  # a norm is that of the sums
+        x = each_once(x, compiled=compiled)  # duplicates are summed before the norm
         data, bounds = x.data.copy(), x.indptr.astype(np.int64)
         made = type(x)((data, x.indices, x.indptr), shape=x.shape)
     else:

@@ -1,7 +1,4 @@
-"""LLVM vectors for Numba: the compiled form of lanes, how they come from memory and go there.
-
-Then their arithmetic. The first loop that must be compiled imports this module.
-"""
+"""LLVM vectors for Numba, the compiled form of lanes: loads, stores and arithmetic. Imported only to compile a loop."""
 
 import operator
 from typing import Any
@@ -18,8 +15,8 @@ from giftrl.compiled import lanes
 class Vector(types.Type):
     """``count`` numbers of type ``real``.
 
-    In registers there are as many lanes as the next power of two has, of which the last ones hold anything: between
-    blocks of code LLVM takes vectors of other lengths apart, number by number.
+    In registers the number of lanes is rounded up to a power of two, with arbitrary values in the rest, because LLVM
+    splits vectors of other lengths.
     """
 
     def __init__(self, real: Any, count: int) -> None:
@@ -55,10 +52,7 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def pieces(count: int) -> list[tuple[int, int]]:
-    """Pieces of so many lanes that are powers of two, largest first: the first lane, and the number of lanes.
-
-    LLVM keeps no vector of another length whole, not even between memory and registers.
-    """
+    """Powers of two that sum to ``count``, largest first, as (first lane, number of lanes)."""
     powers = [1 << k for k in reversed(range(count.bit_length())) if count >> k & 1]
     return [(sum(powers[:k]), power) for k, power in enumerate(powers)]
 
@@ -105,7 +99,7 @@ def from_memory(x: Any, vector: Any, indices: Any) -> Any:
             piece.align = x.dtype.bitwidth // 8
             if count == kind.count:
                 return piece
-            order = order_of([min(k, count) for k in range(kind.count)])  # lane ``count`` is one that holds anything
+            order = order_of([min(k, count) for k in range(kind.count)])  # lane ``count`` is unused
             piece = builder.shuffle_vector(piece, ir.Constant(piece.type, ir.Undefined), order)
             own = range(first, first + count)
             order = order_of([kind.count + k - first if k in own else k for k in range(kind.count)])
@@ -250,7 +244,7 @@ def scratch_type(context: Any) -> Any:
 
 
 def scratch_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """``lanes.scratch``. It is no intrinsic: without counts of references no function may return a new array."""
+    """``lanes.scratch``. Not an intrinsic, because without reference counts no function may return a new array."""
     rows, count = lanes.SCRATCH_ROWS, count_of(signature.args[0])
     word, size = context.get_value_type(types.intp), 8 * rows * count
     memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), rows * count))
@@ -262,7 +256,7 @@ def scratch_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return made._getvalue()
 
 
-#: What a compiled loop calls. Numba wants a function for each, and an intrinsic is none.
+#: The implementations of lanes functions; Numba requires functions, not intrinsics.
 MEMORY: dict[Any, Any] = {
     lanes.load: lambda side, x, j, at: load_vector(side, x, j, at),
     lanes.store: lambda x, j, at, v: store_vector(x, j, at, v),
@@ -277,25 +271,23 @@ MEMORY: dict[Any, Any] = {
 
 
 def install_scratch() -> None:
-    """Tell Numba of ``lanes.scratch``."""
+    """Register ``lanes.scratch`` with Numba."""
     type_callable(lanes.scratch)(scratch_type)
     lower_builtin(lanes.scratch, types.Any)(scratch_array)
 
 
 # Arithmetic of LLVM vectors for Numba: the compiled form of the operators and functions of lanes.
-#
-# Each takes vectors, and in place of any of them a number of the type of their lanes.
+# Each takes vectors, or numbers of their lanes' type.
 
 
-#: What is added to the exponent of a float64, and the bits of 1/sqrt(2).
+#: The exponent bias of float64, and the bits of 1/sqrt(2).
 BIAS, BITS_OF_ROOT = 1023, 0x3FE6A09E667F3BCD
 
 
 def alike(kinds: Any) -> Any:
-    """The types of the arguments of an operation lane by lane, of which the result has the first that is a vector.
-
-    None if a number beside a vector has another type than its lanes: a compiler and plain Python would disagree
-    about the result. Numbers alone become float64 unless they are all float32.
+    """The argument types of an elementwise operation; the result has the first vector type. None if a number has
+    another type than the lanes, because compiled and plain Python would differ. Numbers alone become float64 unless all
+    are float32.
     """
     vector = next((kind for kind in kinds if isinstance(kind, Vector)), None)
     if vector is None:
@@ -389,9 +381,8 @@ def mantissa_of(builder: Any, v: Any) -> Any:
 
 
 def reduction(join: Any) -> Any:
-    """The compiled form of joining all lanes to one number, halves with halves.
-
-    Where the lanes are no power of two, the smaller pieces join when the largest is folded to their size.
+    """The compiled form of a reduction over lanes, by folding halves. If the number of lanes is not a power of two,
+    smaller pieces join when the largest is folded to their size.
     """
 
     @intrinsic
@@ -444,7 +435,7 @@ def has_vector(*kinds: Any) -> bool:
     return any(isinstance(kind, Vector) for kind in kinds) and alike(kinds) is not None
 
 
-#: What a compiled loop calls.
+#: The implementations of operators and functions of lanes.
 FUNCTIONS: dict[Any, Any] = {
     lanes.clip: lanes.clip,
     lanes.maximum: lanes.maximum,

@@ -1,4 +1,4 @@
-"""The algorithms as the paper writes them, in NumPy, one round at a time: to read, to test against, and for own losses.
+"""The algorithms as the paper writes them, in NumPy, one round at a time: for reading, testing, and custom losses.
 
 A **player** plays a point x_t, sees the loss of the **round**, and moves. Its **trace** (:mod:`giftrl.trace`) records
 the rounds, and a :class:`giftrl.Certificate` follows from the trace.

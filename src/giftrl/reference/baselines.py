@@ -20,7 +20,7 @@ from giftrl.updates import Linear, Proximal
 
 
 class KnownAhead(Player):
-    """A player that minimises psi_{t+1}; it refuses regularizers and schedules that need round t + 1 for it."""
+    """A player that minimises psi_{t+1}; refuses regularizers and schedules not known ahead."""
 
     lookahead = True
 
@@ -73,7 +73,7 @@ MAX_CYCLES = 10_000
 
 
 class Past(NamedTuple):
-    """A loss of an earlier round, with its part z of the dual solution and l*(z)."""
+    """An earlier loss with its dual variable z and l*(z)."""
 
     online_round: OnlineRound
     z: Vector
@@ -83,8 +83,8 @@ class Past(NamedTuple):
 class FullFTRL(KnownAhead):
     """FTRL with the losses themselves: x_{t+1} = argmin over V of psi_{t+1}(x) + sum over i <= t of l_i(x).
 
-    Exact and slow: round t costs at least t proximal updates. The dual problem, over one z_i for each loss, is
-    solved by cycling through the losses and giving each its exact proximal update with the others held fixed,
+    Exact and slow: round t costs at least t proximal updates. The dual problem, over one z_i for each loss, is solved
+    by block coordinate descent: cyclic exact proximal updates of each loss with the others fixed,
     warm-started from the round before, until the duality gap sum_i l_i(x) + l*_i(z_i) - <z_i, x> is within tolerance
     * max(1, sum_i l_i(x)).
 

@@ -35,7 +35,7 @@ from giftrl.updates.contract import VectorProblem, check_loss, pick, pick_vector
 
 
 class Decision(NamedTuple):
-    """The choice of an update: a subgradient g at x_t, z in its place, l*(z) or a bound on it, and H(g) - H(z)."""
+    """The choice of an update: a subgradient g at x_t, the chosen z, l*(z) or an upper bound, and H(g) - H(z)."""
 
     g: Vector
     z: Vector
@@ -114,7 +114,7 @@ OnlineRound = LinearRound | BlackBoxRound
 
 
 def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
-    """True if a learner of these parts chooses z with H, False if with H'; raise an error if neither is possible."""
+    """True if a learner with these parts uses H, False for H'; raises an error if neither is possible."""
     ahead = psi_known_ahead(regularizer) and lam_known_ahead(schedule)
     wanted = getattr(update, "lookahead", None)
     if wanted and not ahead:
@@ -137,8 +137,8 @@ class PlayerState(NamedTuple):
     psi: Potential  # psi_t
     lam: float  # lambda_t
     total: float  # the evidence of the schedule so far
-    rounds: list[RoundRecord]  # shared by the states of one run, and only ever appended to
-    past: tuple[Any, ...] = ()  # further memory of an algorithm
+    rounds: list[RoundRecord]  # shared by all states of a run, append-only
+    past: tuple[Any, ...] = ()  # other state of an algorithm
 
 
 class Move(NamedTuple):
@@ -152,7 +152,7 @@ class Move(NamedTuple):
     growth: float = math.nan
     linearized: float = math.nan
     past: tuple[Any, ...] = ()
-    conjugates: tuple[float, ...] | None = None  # of all rounds so far, if earlier z changed
+    conjugates: tuple[float, ...] | None = None  # the sum over all rounds, if earlier z changed
 
 
 class Player(ABC):
@@ -180,7 +180,7 @@ class Player(ABC):
 
     @property
     def x(self) -> Vector:
-        """The point x_t that is played next; read-only."""
+        """The next point x_t; read-only."""
         return self._state.x
 
     @property
@@ -195,12 +195,12 @@ class Player(ABC):
 
     @property
     def t(self) -> int:
-        """The number of the round that comes next, from 1."""
+        """The number of the next round, from 1."""
         return self._state.t
 
     @property
     def trace(self) -> Trace:
-        """The record of the run so far."""
+        """The trace of the run so far."""
         state = self._state
         return Trace(
             algorithm=type(self).__name__,
@@ -217,7 +217,7 @@ class Player(ABC):
 
     @property
     def certificate(self) -> Certificate:
-        """The regret bounds that the run so far proves."""
+        """The certificate of the run so far."""
         return Certificate.from_trace(self.trace)
 
     def predict(self, s: ArrayLike) -> float:
@@ -236,7 +236,7 @@ class Player(ABC):
         """
         state = self._state
         online_round = self._round(loss, s, y, weight)
-        # Overflow is detected in the result; no other floating-point event deserves a warning.
+        # Overflow is detected in the result, so floating-point warnings are off.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             move = self._play(state, online_round)
             step, record, total = self._report(state, online_round, move)
@@ -332,7 +332,7 @@ class Player(ABC):
 
 
 def _frozen(x: Vector) -> Vector:
-    """A copy that cannot be written to."""
+    """A read-only copy."""
     copy = np.array(x, dtype=float)
     copy.flags.writeable = False
     return copy
@@ -388,7 +388,7 @@ class Learner(Player):
                 next_lam = lam(self.schedule, state.t + 1, total)
             seen = self._evidence(online_round, decision.z, led_to)
             next_psi = advance(self.regularizer, psi, next_lam, seen)
-        # The increment of a centred psi is smallest at the current point, so that point stays the minimiser.
+        # A centred increment of psi has its minimum at the current point, which stays the minimiser.
         stays = not psi_ahead and centred(self.regularizer)
         next_x = led_to if stays else mirror.argmin(next_psi, self.domain, next_theta)
 
