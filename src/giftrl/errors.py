@@ -123,7 +123,7 @@ class UnknownName(InvalidInput):
 
     def __init__(self, argument: str, value: object, known: Iterable[str]) -> None:
         names = list(known)
-        import difflib  # only if a name is wrong, and not at the start of every command
+        import difflib  # imported only for an unknown name
 
         near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""

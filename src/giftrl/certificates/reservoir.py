@@ -319,7 +319,7 @@ class RowReservoir:
         return np.concatenate(changed)
 
     def watch_changes(self) -> Callable[[], NDArray[np.int64]]:
-        """A function that returns the features whose sums have changed since this call."""
+        """Start tracking; returns a function that gives the features whose sums have changed since then."""
         before, moments = self.record.sums[at.KEY_THRESHOLD], self.moments
         features = self.record.examples.indices.astype(np.int64)
         if moments is not None:

@@ -14,11 +14,11 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C ends it quietly, while it is being imported too."""
-    # A second thread of linear algebra would not pay here, and the last bits of sums would depend on the number of
-    # processors. NumPy reads this variable when it is imported.
+    """Run the command line. Ctrl-C ends it quietly, even during imports."""
+    # One BLAS thread: more are not faster here, and results would depend on the number of processors. NumPy reads this
+    # variable on import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    atexit.register(gc.freeze)  # no need to look for cycles at the end of the process
+    atexit.register(gc.freeze)  # skip garbage collection at exit
     try:
         from giftrl.cli.commands import main as run
         from giftrl.cli.terminal import take_signals, take_streams

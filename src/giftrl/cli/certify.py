@@ -28,24 +28,24 @@ FOR_WEIGHTS = ("loss", "labels", "parameters", "no_constant", "interactions", "f
 @click.argument("files", nargs=-1, required=True, metavar="MODEL DATA...")
 @click.option(
     "--weights", "weights_path", type=click.Path(dir_okay=False),
-    help="Certify these weights, in the place of MODEL: of scikit-learn (.npz or .npy), of VW (--invert_hash or "
+    help="Certify these weights instead of MODEL: of scikit-learn (.npz or .npy), of VW (--invert_hash or "
     "--readable_model), a JSON object, or lines of a name and a weight.",
 )  # fmt: skip
 @click.option(
     "--gap", type=click.FloatRange(min=0.0), default=0.0, show_default=True,
-    help="Stop when the model is proved to be within this part of the best, such as 0.01. 0: as near as possible.",
+    help="Stop when the model is proved to be within this fraction of the best, such as 0.01. 0: as close as possible.",
 )  # fmt: skip
 @click.option(
     "--time-limit", type=click.FloatRange(min=0.0), default=60.0, show_default=True, metavar="SECONDS",
-    help="Stop after so much time, apart from reading DATA once. The bound holds whenever that is.",
+    help="Stop after this time, not counting one reading of DATA. The bound is valid at any time.",
 )  # fmt: skip
 @click.option(
     "--scale", type=click.FloatRange(min=0.0), default=1.0, show_default=True,
-    help="Compare with models up to so many times the size of this one.",
+    help="Compare with models of up to this multiple of this model's size.",
 )  # fmt: skip
 @click.option(
     "--witness-nonzeros", type=click.IntRange(0), default=20_000_000, show_default=True, metavar="N",
-    help="Keep DATA in memory if it has no more nonzeros than this, at about 120 bytes for each; else read it again.",
+    help="Keep DATA in memory if it has at most this many nonzeros (about 120 bytes each); else read it repeatedly.",
 )  # fmt: skip
 @click.option(
     "--loss", help=f"With --weights: {', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}."
@@ -142,7 +142,7 @@ def certify_command(
 
 
 def _wrapped(text: str) -> str:
-    """Lines that fit the terminal, broken between words."""
+    """Wrap text to the width of the terminal."""
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -150,7 +150,7 @@ def _wrapped(text: str) -> str:
 
 
 class PassReport:
-    """Lines on standard error about the rows that were read, and about the bound of each pass."""
+    """Reports rows and the bound of each pass on standard error."""
 
     def __init__(self, quiet: bool, console: Any) -> None:
         self._quiet, self._console, self._begun = quiet, console, time.perf_counter()
@@ -164,7 +164,7 @@ class PassReport:
         self._print(f"{rows.rows:,} rows, {len(rows.coordinates):,} features{skipped}, {kept}")
 
     def passed(self, passes: int, bound: float) -> None:
-        """Print the bound of a pass, if it is another than before."""
+        """Print the bound of a pass, if it has changed."""
         average = f"{bound / self._weight:.4g}"
         if average != self._printed:
             self._printed = average

@@ -12,7 +12,7 @@ from giftrl.cli.messages import OptionNames
 from giftrl.cli.terminal import drop_output, settle_output
 from giftrl.errors import GiftrlError
 
-#: Commands by purpose, each with its line in ``giftrl --help``.
+#: Commands by purpose, with their help lines.
 GROUPS = {
     "Start here": {"demo": "Show what giftrl does, on one page, or write a small data set to try it on."},
     "Learn": {
@@ -49,7 +49,7 @@ def command_of(name: str) -> click.Command:
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is called, and suggests the nearest command for a wrong name."""
+    """A group that imports commands on demand, and suggests the nearest name for an unknown command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,12 +59,12 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib  # only if a name is wrong, and not at the start of every command
+            import difflib  # imported only for an unknown name
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint} Commands: {', '.join(COMMANDS)}.")
-        ctx.meta["giftrl.arguments"] = tuple(args)  # as they were typed, for reports
+        ctx.meta["giftrl.arguments"] = tuple(args)  # the typed arguments, for reports
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,7 +74,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name.ljust(widest), line) for name, line in group.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; problems end it with a message in one line, and not with a traceback."""
+        """Run a command; errors are printed as a one-line message without traceback."""
         try:
             answer = super().invoke(ctx)
             settle_output()

@@ -106,7 +106,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     collisions = summary["collisions"]
     if collisions["collided"]:
         about = "" if collisions["exact"] else "about "
-        facts["names that share a coordinate"] = f"{about}{collisions['collided']:,}"
+        facts["hash collisions"] = f"{about}{collisions['collided']:,}"
     show("the run", ("what", "value"), ((name, _number(value)) for name, value in facts.items()))
     if "experts" in summary:
         most = max(abs(expert["share"]) for expert in summary["experts"])
@@ -135,7 +135,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
 
 
 def _proved(best: Any) -> tuple[str, str, str]:
-    """The average loss, its lower bound, and the gap between them; a dash if there is no bound."""
+    """The average loss, its lower bound, and the gap; a dash without a bound."""
     if not best.lower_bound > best.least:
         return decimals(best.average_loss), "-", "-"
     return decimals(best.average_loss), decimals(best.average), decimals(best.average_loss - best.average)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Arguments whose options have another name.
 RENAMED = {"label_values": "labels", "update": "updates", "ngrams": "ngram"}
-#: Arguments that no option gives, and the words before their values.
+#: Arguments without an option, and the words before their values.
 WITHOUT_OPTION = {"sources": "", "checkpoint": "", "data": "", "y": "labels "}
 
 
@@ -44,7 +44,7 @@ class OptionNames:
         name, value, now = given
         if name in self.options:
             written = _option(self.options[name], name, value, True)
-            # The option alone, as --dictionary, does not tell what the other value is of.
+            # A flag such as --dictionary does not show the meaning of the other value.
             named = name == "bits" and value is None
             return written + ("" if now is ... else f", now {_option(self.options[name], name, now, named)}")
         if name in WITHOUT_OPTION:
@@ -64,7 +64,7 @@ def _longest(names: list[str]) -> str:
 
 
 def _option(option: click.Option, name: str, value: Any, named: bool) -> str:
-    """An option with a value; the value alone if the option has been named."""
+    """An option with a value, or only the value if the option has been named."""
     if name == "bits" and value is None:
         return "--dictionary"
     if option.is_flag and isinstance(value, bool):
@@ -76,7 +76,7 @@ def _option(option: click.Option, name: str, value: Any, named: bool) -> str:
 
 
 def _value(value: Any, between: str) -> str:
-    """A value as it is typed; those of a list with something between them."""
+    """A value as typed; items of a list are joined by a separator."""
     if isinstance(value, (tuple, list)):
         return between.join(map(_part, value)) or "none"
     shown = "none" if value is None else str(value)
@@ -84,14 +84,14 @@ def _value(value: Any, between: str) -> str:
 
 
 def _part(value: Any) -> str:
-    """A part of a list; a product or an n-gram is a list of its own, in which ":" stands for all namespaces."""
+    """An item of a list; a product or an n-gram is itself a list, with ":" for all namespaces."""
     if isinstance(value, (tuple, list)):
         return ":".join(str(name) for name in value if name != ":")
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def csv_record(values: Iterable[Any]) -> str:
-    """Labels as a shell and ``--labels`` take them: a record of CSV.
+    """Labels in the syntax of ``--labels``: a CSV record, quoted for the shell.
 
     >>> print(csv_record(["no", "yes"]), csv_record(["no", "well, yes"]))
     no,yes 'no,"well, yes"'
@@ -106,17 +106,17 @@ def csv_record(values: Iterable[Any]) -> str:
 
 # Columns of tables -----------------------------------------------------------------------------------------------
 
-#: The kinds of columns, in the order in which they are shown, and what people call them.
+#: The kinds of columns in display order, and their display names.
 KIND_NAMES: dict[str, str] = {
     "number": "numbers", "category": "categories", "numbers": "lists of numbers",
     "categories": "lists of categories", "date": "dates", "text": "text", "ignored": "ignored",
     "label": "label", "weight": "weight",
 }  # fmt: skip
-#: The features of a kind, if its name does not tell.
+#: Explanations of the features of a kind.
 KIND_FEATURES = {"date": " (years since 2000; weekday, month, hour if given)", "text": " (its words)"}
 MAX_NAMES_WIDTH = 96
 MISSING_VALUES = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
-#: JSON has no list of its keys: each value is what its type says.
+#: For JSON, kinds follow from the types of values.
 OTHER_KEYS = ("other keys", "numbers are numbers, texts are categories")
 NO_FEATURES = (
     "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
@@ -125,7 +125,7 @@ NO_FEATURES = (
 
 
 def in_rows(schema: "Schema") -> list[tuple[str, str]]:
-    """A row for each kind of columns that there is: its name, and its columns."""
+    """A row for each kind that occurs: its name and its columns."""
     rows = []
     for kind, head in KIND_NAMES.items():
         names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
@@ -135,7 +135,7 @@ def in_rows(schema: "Schema") -> list[tuple[str, str]]:
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Names between commas, as many as go on a line.
+    """Comma-separated names, cut to fit a line.
 
     >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
     ('a, b', 'yyy, and 1 more')
@@ -147,9 +147,9 @@ def shortened(names: Sequence[str]) -> str:
 
 
 def in_lines(schema: "Schema | None", json: bool = False) -> list[str]:
-    """The columns of a table, a line for each kind; none if there is only a label.
+    """The columns of a table, a line for each kind; empty if there is only a label.
 
-    With ``json``, the schema has only those keys that have a meaning of their own.
+    With ``json``, the schema contains only keys with a special role.
 
     >>> from giftrl.streams.columns import Schema
     >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")

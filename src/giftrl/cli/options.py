@@ -12,7 +12,7 @@ from giftrl.files import check_outputs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The most classes of --labels; each has a weight for every feature.
+#: The maximum number of classes in --labels; each has a weight per feature.
 MOST_CLASSES = 1_000_000
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
 
@@ -42,10 +42,10 @@ input_options = _together(
     click.option("--weight", help="Tables: the column of the weights of the rows."),
     click.option("--ignore", multiple=True, help="Tables: a column to leave out; may be repeated."),
     click.option("--categorical", multiple=True, help="Tables: a column of categories that look like numbers."),
-    click.option("--date", multiple=True, help="Tables: a column of ISO dates or times, where it is not seen as one."),
+    click.option("--date", multiple=True, help="Tables: a column of ISO dates or times, if it is not detected."),
     click.option("--text", multiple=True, help="Tables: a column of text whose words are features; may be repeated."),
     click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
-                 help="What to do at a row that cannot be used."),
+                 help="Stop at a bad row, or skip it."),
     click.option("--rejects", type=click.Path(),
                  help="With skip: write these rows to this file, as JSON lines."),
 )  # fmt: skip
@@ -58,7 +58,7 @@ schema_option = click.option(
 
 
 def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], **rules: Any) -> None:
-    """:func:`giftrl.files.check_outputs`, with sources under "data", which may be globs and directories."""
+    """:func:`giftrl.files.check_outputs` with expanded sources (globs and directories) under "data"."""
     from giftrl.streams.source import find_sources
 
     if "data" in read:
@@ -68,9 +68,8 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a reader for :data:`input_options`, which are removed from ``options``.
-
-    With :data:`schema_option` they have the schema too, or None.
+    """Take the values of :data:`input_options` from ``options``, as arguments for a reader; includes the schema for
+    commands with :data:`schema_option`.
     """
     from giftrl.streams.columns import Columns, Schema
 
@@ -184,14 +183,14 @@ def _finite_all(context: Any, parameter: Any, values: tuple[float, ...]) -> tupl
 
 radius_option = click.option(
     "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True, callback=_finite_all,
-    help="Also certify against every model of this Euclidean norm or less; may be repeated.",
+    help="Also certify against all models up to this Euclidean norm; may be repeated.",
 )  # fmt: skip
 
 
 certificate_option = click.option(
     "--certificate-seconds", "seconds", type=click.FloatRange(min=0.0), default=5.0, show_default=True,
     envvar="GIFTRL_CERTIFICATE_SECONDS", show_envvar=True,
-    help="How long to look for a good bound on the loss of other models; any time gives one that holds. 0: none.",
+    help="The time to search for a bound on the loss of other models; it is valid after any time. 0: none.",
 )  # fmt: skip
 
 
@@ -208,13 +207,13 @@ def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as 
     return click.option(*names, is_flag=True, callback=take, help=help)
 
 
-#: Options of Vowpal Wabbit -> the option to write instead, or the reason why none is needed.
+#: Options of Vowpal Wabbit and their equivalents, or the reason why none is needed.
 #: docs/from-vowpal-wabbit.md has the same table.
 VOWPAL_WABBIT_ANSWERS = {
     "-d --data": "the files are arguments: giftrl train FILE",
     "-f --final_regressor": "--model FILE",
     "--initial_regressor": "--from MODEL",
-    "--save_resume": "not needed: every model can be gone on from, with --from MODEL",
+    "--save_resume": "not needed: training can continue from any model with --from MODEL",
     "-t --testonly": "giftrl predict MODEL FILE",
     "-r --raw_predictions": "giftrl predict MODEL FILE --scores",
     "--link": "giftrl predict --proba prints probabilities",
@@ -230,8 +229,8 @@ VOWPAL_WABBIT_ANSWERS = {
     "--invariant": "not needed: updates take account of importance weights",
     "--sgd": "--beta 1 --update linear",
     "--ftrl": "--beta 1 --regularizer adagrad --update linear",
-    "--coin": "not needed: coin betting is one of the experts of the default",
-    "--bfgs": "not there: data are learned from row by row",
+    "--coin": "not needed: coin betting is one of the default base learners",
+    "--bfgs": "not supported: rows are learned one by one",
     "--l1": "--beta 1 --regularizer elastic_net --set l1=NUMBER",
     "--l2": "--beta 1 --regularizer elastic_net --set l2=NUMBER",
     "-c --cache --cache_file": "giftrl convert FILE FILE.arrow, once",
@@ -254,7 +253,7 @@ VOWPAL_WABBIT_OPTIONS = {name: ours for names, ours in VOWPAL_WABBIT_ANSWERS.ite
 
 
 class VowpalWabbitHints(click.Command):
-    """A command that answers an option of Vowpal Wabbit with ours."""
+    """A command that suggests the equivalent of a Vowpal Wabbit option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

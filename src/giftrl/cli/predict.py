@@ -15,7 +15,7 @@ from giftrl.files import Output
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
-@click.option("--proba", is_flag=True, help="Print the probability of each label, under a line with the labels.")
+@click.option("--proba", is_flag=True, help="Print the probability of each label; the first line has the labels.")
 @click.option("--scores", "as_scores", is_flag=True, help="Print scores in place of labels.")
 @click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learned from.")
 @click.option(
@@ -98,7 +98,7 @@ def predict_command(
             for block in auditor.blocks(batch, answers):
                 file.write(f"{block}\n".encode("utf-8", "surrogateescape"))
         if output is None:
-            settle_output()  # before anything is said about it
+            settle_output()  # flush before printing messages
     if quiet:
         return
     for note in reader.unmatched:

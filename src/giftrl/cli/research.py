@@ -25,7 +25,7 @@ from giftrl.errors import InvalidInput, require
 @click.option(
     "--repetitions", type=click.IntRange(min=1), default=None, help="Random orders. Default: 15, as in the paper."
 )
-@click.option("--beyond/--no-beyond", default=None, help="Also run curves that the paper leaves out. Default: yes.")
+@click.option("--beyond/--no-beyond", default=None, help="Also run curves that are not in the paper. Default: yes.")
 @click.option("--ablations", is_flag=True, help="Also change each part of the setting in turn. Needs --data.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
@@ -162,7 +162,7 @@ def sweep_command(
     if cluster is not None:
         from giftrl.distributed import connect
 
-        connect(cluster)  # before the data is read, so that a problem shows at once
+        connect(cluster)  # before reading data, to fail early
     examples = load(data, loss, prepare, positive, format=format_)
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")

@@ -1,4 +1,4 @@
-"""The terminal of a command: its streams and signals, messages, progress bars and tables."""
+"""Terminal handling: streams, signals, messages, progress bars and tables."""
 
 import json
 import math
@@ -18,14 +18,14 @@ from giftrl.files import EXIT_REQUESTS, UNINTERRUPTED_BLOCKS
 def take_streams() -> None:
     """Make the standard streams safe to use.
 
-    A descriptor that was closed is opened on the null device: otherwise the next file that is opened would get it, and
-    messages would end up in that file. What an encoding cannot say is escaped.
+    A closed descriptor is opened on the null device; otherwise the next opened file would get it, and messages would
+    end up in that file. Characters that cannot be encoded are escaped.
     """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor, which is this one
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (for as long as the process lives)
     for stream in (sys.stdout, sys.stderr):
@@ -34,15 +34,13 @@ def take_streams() -> None:
 
 
 def take_signals() -> None:
-    """Have SIGTERM and Ctrl-C end the command at any moment in the same way, so that unfinished files are removed.
-
-    Left to themselves, a KeyboardInterrupt while options are parsed would be an error of click, with the exit status 1.
+    """Let SIGTERM and Ctrl-C end the command in the same way, so that unfinished files are removed. By default, click
+    would turn a KeyboardInterrupt during parsing into exit status 1.
     """
 
     def stop(number: int, frame: Any) -> None:
         EXIT_REQUESTS.append(128 + number)
-        # The exception may leave an object of a library half made, whose __del__ then fails on what is missing. The
-        # interpreter would print that as a traceback.
+        # Suppress tracebacks from __del__ of half-constructed library objects.
         sys.unraisablehook = lambda _: None
         if not UNINTERRUPTED_BLOCKS:
             raise SystemExit(128 + number)
@@ -53,7 +51,7 @@ def take_signals() -> None:
 
 
 def standard_output() -> IO[bytes]:
-    """Standard output, for what a command was called for."""
+    """Standard output, for the result of a command."""
     if sys.stdout is None:
         raise InvalidInput("output", "-", "standard output is closed", "leave it open, or give a file")
     sys.stdout.flush()
@@ -61,18 +59,18 @@ def standard_output() -> IO[bytes]:
 
 
 def shares_terminal(output: str | None) -> bool:
-    """True if an output, None for standard output, is on the terminal: a progress bar would be in its way."""
+    """True if an output (None: standard output) is the terminal, where a progress bar would interfere."""
     return output is None and sys.stdout is not None and sys.stdout.isatty()
 
 
 def settle_output() -> None:
-    """Write what standard output still holds, and raise an error if that fails, for instance on a full disk."""
+    """Flush standard output; raises an error on failure, for example a full disk."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def drop_output() -> None:
-    """Give up what standard output still holds: the interpreter would try once more when it ends, and complain."""
+    """Discard buffered standard output, which the interpreter would otherwise try to flush at exit."""
     if sys.stdout is not None:
         try:
             sys.stdout.flush()
@@ -81,7 +79,7 @@ def drop_output() -> None:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, with null for numbers that are not finite, which JSON has not."""
+    """A value as JSON, with null for numbers that are not finite."""
     return json.dumps(_finite(value), indent=2, allow_nan=False)
 
 
@@ -97,7 +95,7 @@ def _finite(value: Any) -> Any:
 
 
 class PlainConsole:
-    """Standard error that is no terminal: lines of text, and no bar."""
+    """Standard error if it is not a terminal: plain lines without a progress bar."""
 
     is_terminal = False
 
@@ -106,7 +104,7 @@ class PlainConsole:
 
 
 def standard_error(quiet: bool) -> Any:
-    """Standard error, for messages: a console, or lines of text if it is no terminal or nothing is to be shown."""
+    """Standard error for messages: a console, or plain lines if quiet or not a terminal."""
     if quiet or not sys.stderr.isatty():
         return PlainConsole()
     from rich.console import Console
@@ -132,21 +130,20 @@ def counted(number: int, noun: str, several: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-# The progress bar of every command: a line on standard error if that is a terminal, and nothing elsewhere.
+# The progress bar, shown only if standard error is a terminal.
 
 #: The shortest time limit that is worth a bar, in seconds.
 MIN_BAR_SECONDS = 0.5
 
 
 class Bar:
-    """A bar, how much is done, a few words, and the time that is left.
-
-    It is shown in a ``with`` block and gone after it. Where the console is no terminal, nothing is shown at all.
+    """A progress bar with a text and the remaining time. It is shown inside a ``with`` block, if the console is a
+    terminal.
 
     Args:
         console: where to show it, from :func:`standard_error`.
         said: the words at the beginning.
-        steps: how many steps there are, for :meth:`step`; None if :meth:`move` says how much is done.
+        steps: the number of steps, for :meth:`step`; None if :meth:`move` sets the progress.
         seconds: a time limit, for a bar that moves with the clock.
         clock: the current time in seconds; tests replace it.
     """
@@ -156,7 +153,7 @@ class Bar:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:  # fmt: skip
         self.shown = console.is_terminal and (seconds is None or seconds >= MIN_BAR_SECONDS)
-        self._steps, self._done = steps, -1  # the first step that is named is not done yet
+        self._steps, self._done = steps, -1  # the first named step is not done yet
         self._progress = _progress(console, clock, said, seconds) if self.shown else None
 
     def __enter__(self) -> "Bar":
@@ -169,7 +166,7 @@ class Bar:
             self._progress.stop()
 
     def move(self, fraction: float | None = None, said: str | None = None) -> None:
-        """Show how much is done, from 0 to 1, if that is known; and other words, if there are any."""
+        """Set the progress from 0 to 1, if known, and optionally the text."""
         if self._progress is None:
             return
         changes: dict[str, Any] = {} if said is None else {"said": said}
@@ -178,7 +175,7 @@ class Bar:
         self._progress.update(self._progress.task_ids[0], **changes)
 
     def step(self, said: str) -> None:
-        """Begin a step, so that those before it are done."""
+        """Begin a step; earlier steps are done."""
         self._done += 1
         self.move(min(1.0, self._done / self._steps) if self._steps else None, said)
 
@@ -194,14 +191,14 @@ def _progress(console: Any, clock: Callable[[], float], said: str, seconds: floa
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     class Clocked(Progress):
-        """A bar that is moved by the thread that draws it."""
+        """A bar that moves with the clock."""
 
         def get_renderables(self) -> Any:
             for task in self.tasks:
                 task.completed = min(task.total or 0.0, task.elapsed or 0.0)
             return super().get_renderables()
 
-    # What is printed on standard output goes there, and not to this console.
+    # Do not redirect standard output to this console.
     shared: dict[str, Any] = {"console": console, "transient": True, "get_time": clock, "redirect_stdout": False}
     bar, words = BarColumn(bar_width=24), TextColumn("{task.fields[said]}", markup=False)
     if seconds is not None:
@@ -213,7 +210,7 @@ def _progress(console: Any, clock: Callable[[], float], said: str, seconds: floa
 
 
 def proving(console: Any, seconds: float) -> Bar:
-    """The bar of a search for a certificate that has so much time at most."""
+    """The progress bar of a search for a certificate with a time limit."""
     return Bar(console, f"looking for a proof, {seconds:g} s at most", seconds=seconds)
 
 
@@ -243,7 +240,7 @@ SHORT_NAMES = {"curvature ": "c", ", rate ": "/", "adagrad ": "ada", " betting":
 
 
 def in_columns(cells: Iterable[str]) -> str:
-    """A line of the table. A cell that is too wide for its column uses blanks of the next column."""
+    """Format a line of the table. A wide cell uses blanks of the next column."""
     line = ""
     for cell, end in zip(cells, COLUMN_ENDS, strict=True):
         blank = " " if line else ""
@@ -266,7 +263,7 @@ def cut(text: str) -> str:
     >>> cut("no"), cut("extraordinary"), cut("one\\ntwo")
     ('no', 'extraordi…', 'one\\\\ntwo')
     """
-    from giftrl.training.predictions import shown  # which takes long
+    from giftrl.training.predictions import shown  # slow import
 
     text = shown(text)
     return text if len(text) <= 10 else f"{text[:9]}…"
@@ -288,7 +285,7 @@ class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
-    *prediction* and *nonzeros* are those of the last example; if labels have names, so has the prediction. A mixture
+    *prediction* and *nonzeros* are those of the last example; if labels have names, predictions do too. A mixture
     has the column *expert*, the expert with the largest share of the prediction, in the place of *lambda*.
 
     Args:
@@ -322,7 +319,7 @@ class Progression:
         self._bar.__exit__(*problem)
 
     def start(self, model: Any) -> None:
-        """Count from here: what a model learned before is in its average, and not in what comes since."""
+        """Start counting: earlier examples are in *average*, but not in *since last*."""
         self._loss, self._weight = model.average_loss * model.weight, model.weight
 
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
@@ -336,7 +333,7 @@ class Progression:
             self._console.print("\n".join([*about, *([""] if about else []), heads]))
         if self._bar.shown:
             self._move(trainer)
-        # After the first pass the loss of rows that are learned says nothing about others.
+        # After the first pass, the training loss does not estimate the loss on new rows.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, predictions[-1:])
 

@@ -96,7 +96,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )  # fmt: skip
 @click.option(
     "--witness-nonzeros", type=click.IntRange(0), default=1_000_000, show_default=True,
-    help="The most nonzeros of examples to store for the certificate (12 bytes each). 0: no bound on the best loss.",
+    help="The maximum number of nonzeros to store for the certificate (12 bytes each). 0: no bound on the best loss.",
 )  # fmt: skip
 @certificate_option
 @radius_option
@@ -164,7 +164,7 @@ class TrainingRun:
     """
 
     default_workers = 1
-    #: A resumed run takes loss and labels from its checkpoint, and does not look at the first rows again.
+    #: A resumed run takes loss and labels from its checkpoint instead of the first rows.
     checkpoint_has_target = True
 
     def __init__(self, data: tuple[str, ...], cluster: str | None, begun: float, options: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ class TrainingRun:
         self.check_files()
         self.prepare()
         with contextlib.ExitStack() as opened:
-            # Opened before the work, so that a problem shows before it.
+            # Opened before training, to fail early.
             outputs: list[Any] = [standard_output()] if given.as_json else []
             if given.summary_path is not None:
                 outputs.append(Output(given.summary_path).open_in(opened))
@@ -257,7 +257,7 @@ class TrainingRun:
         check_outputs(inputs, outputs, files_only=["model", "checkpoint"], kept=[("from", "model")])
 
     def model(self, sources: Sequence[Any]) -> tuple[Any, str | None]:
-        """The model to train, and the reason for its loss if the first rows chose it."""
+        """The model to train, and an explanation if the loss was chosen from the first rows."""
         from giftrl.training import LinearModel, Settings
         from giftrl.training.settings import look, placeholder_target
 
@@ -272,7 +272,7 @@ class TrainingRun:
         return LinearModel(Settings(**self.settings | chosen)), target.reason
 
     def earlier_model(self) -> Any:
-        """The model of ``--from``, if the options that were given agree with its settings."""
+        """The model of ``--from``; raises an error if given options contradict its settings."""
         from giftrl.training import LinearModel, Settings
 
         path = self.given.from_path
@@ -292,7 +292,7 @@ class TrainingRun:
         return model
 
     def prepare(self) -> None:
-        """Make the model and its trainer, and say how they begin."""
+        """Create the model and its trainer, and print how they start."""
         from giftrl.training import Trainer
         from giftrl.training.settings import chosen_by_rows
 
@@ -333,7 +333,7 @@ class TrainingRun:
             return trainer.run(watch, self.progression.passed)
 
     def facts(self) -> dict[str, Any]:
-        """The part of the summary that is about this run and not about the model."""
+        """The part of the summary about this run."""
         trainer = self.trainer
         facts: dict[str, Any] = {"seconds_learning": trainer.seconds_learning}
         if self.workers > 1:
@@ -341,7 +341,7 @@ class TrainingRun:
         if trainer.multi_pass is not None:
             passes = trainer.multi_pass.passes
             facts["passes"] = {"done": passes.done, "kept": passes.kept, "held_out_losses": passes.losses}
-        # A resumed run has not read everything, and cannot say what matched nothing.
+        # A resumed run has not read all rows, so it cannot report unmatched options.
         facts["unmatched"] = [] if self.given.resume or trainer.reader is None else trainer.reader.unmatched
         facts["remarks"] = [] if trainer.reader is None else remarks_of(trainer.reader)
         facts["order"] = trainer.sorted_labels.note
@@ -413,7 +413,7 @@ def remarks_of(reader: Any) -> list[str]:
 
 
 def within_norm(radius: float, bound: float, model: Any) -> str:
-    """The certificate against models of a Euclidean norm in words; nothing is proved if any loss is above the bound."""
+    """Describe the certificate against models of a Euclidean norm; a trivial bound proves nothing."""
     evidence, weight = model.certificate.evidence, max(model.certified_weight, 1e-300)
     least = 0.0 if evidence is None else evidence.least
     if bound <= least:
@@ -444,14 +444,14 @@ def _threads_in_words(threads: int, merges: int, merging: float, together: float
     return f"{threads} workers: {times}"
 
 
-#: Options that a run on a cluster does not have, their values when they are not given, and the reason.
+#: Options not available on a cluster, their defaults, and the reason.
 NOT_ON_A_CLUSTER = {
     "passes": (1, "a cluster makes one pass", "leave it out"),
     "report_path": (None, "the page is about predictions, which workers do not send back", "leave it out"),
     "predictions": (None, "predictions come in no order from a cluster", "leave it out"),
     "rejects": (None, "a cluster counts rows that cannot be used", "leave it out, or mend the rows first"),
 }
-#: When to do without a cluster, and the alternative.
+#: A hint when a cluster is unnecessary, and the alternative.
 SELDOM, ALONE = "a cluster hardly pays below 100,000,000 rows", "without --cluster one machine does as well"
 
 
@@ -498,7 +498,7 @@ class ClusterRun(TrainingRun):
         self.tell(reason)
 
     def tell_idle_workers(self, files: Sequence[Any]) -> None:
-        """Say how many workers have nothing to read, if there are any."""
+        """Report workers without data, if any."""
         from giftrl.distributed.shards import deal
 
         workers = self.workers
@@ -519,7 +519,7 @@ class ClusterRun(TrainingRun):
         next_line = 0
 
         def merged(driver: Any) -> None:
-            """Print a line each time the number of rows has doubled, and keep the costs of the run."""
+            """Print a line whenever the number of rows has doubled, and store the costs of the run."""
             nonlocal costs, next_line
             costs = asdict(driver.costs) | {"rows_a_second_and_worker": driver.costs.rows_a_second}
             rows = driver.model.examples

@@ -256,7 +256,7 @@ def save(figure: Any, path: Path) -> None:
     write(path, [image.getvalue()])
 
 
-#: The kinds of vertical axis.
+#: Kinds of vertical axes.
 AXES = {
     "clip": "ends at the highest value of the other curves, as in the paper",
     "log": "logarithmic, long enough for every curve",

@@ -1,6 +1,6 @@
 """Figures and tables about the predictions of a run: learning curve, ROC, calibration, residuals, confusion, weights.
 
-A class computes the numbers of a figure from the kept rows; ``draw`` returns SVG text, and the figure in words.
+Each class computes a figure's numbers from stored rows; ``draw`` returns SVG and a description.
 """
 
 import math
@@ -18,10 +18,10 @@ from giftrl.reports.record import POINT_ROWS, Record
 from giftrl.reports.wording import amount, number, printable, short, signed
 
 Array = NDArray[np.float64]
-#: SVG text, and the figure in words.
+#: SVG text, and a description of the figure.
 Drawing = tuple[str, str]
 
-#: The first point of a long curve, and the first point of its mean of recent rows: few rows say little.
+#: The first points of a long curve and of its recent mean, since few rows are too noisy.
 MIN_CURVE_ROWS, MIN_RECENT_ROWS = 16, 128
 #: The largest number of groups of rows in a figure, and the fewest rows of a group.
 MAX_GROUPS, MIN_GROUP_ROWS = 12, 20.0
@@ -29,7 +29,7 @@ MAX_GROUPS, MIN_GROUP_ROWS = 12, 20.0
 NORMAL_95 = 1.96
 #: The largest number of points of a ROC curve in the page.
 MAX_ROC_POINTS = 400
-#: The share of the rows in figures of residuals; the rest is far away.
+#: The share of rows shown in figures of residuals, without outliers.
 CENTRAL_SHARE = 0.99
 #: The largest number of squares along an axis, and the number of bars.
 MAX_SQUARES, ERROR_BARS = 36, 41
@@ -66,7 +66,7 @@ class LearningCurve(NamedTuple):
         rows, average, recent = self
         seen = np.isfinite(average) & (rows >= min(MIN_CURVE_ROWS, rows[-1] / 4.0))
         rows, average, recent = rows[seen], average[seen], recent[seen]
-        settled = rows >= rows[-1] / 50.0  # the first losses may be far above the others
+        settled = rows >= rows[-1] / 50.0  # the first losses may be outliers
         shown = np.concatenate([average[settled], recent[settled & np.isfinite(recent)]])
         proved = best is not None and best.lower_bound > best.least
         bound = best.average if best is not None and proved else np.nan
@@ -101,7 +101,7 @@ def draw_shares(notes: Sequence[tuple[int, dict[str, float]]]) -> Drawing:
     )
     rows = np.array([after for after, _ in notes], float)
     shares = {name: np.array([each.get(name, np.nan) for _, each in notes]) for name in names}
-    # The shares of the first rows say little, and may be far from all others.
+    # The first shares are noisy.
     settled = rows >= min(float(MIN_CURVE_ROWS), rows[-1])
     values = np.concatenate([each[settled] for each in shares.values()])
     low, high = min(0.0, float(np.nanmin(values))), max(0.0, float(np.nanmax(values)))
@@ -143,7 +143,7 @@ class Ranking:
         weights: of the rows.
 
     Attributes:
-        effective_rows: the number of rows of equal weight with as much information.
+        effective_rows: the effective sample size: the equivalent number of rows of equal weight.
         both: True if both outcomes occurred.
         roc: the rates of false and of true positives, for each threshold from the highest to the lowest.
         share_at_ends: the share of rows with the lowest or the highest score, which is large if scores are clipped.
@@ -285,7 +285,7 @@ class Residuals:
     def _mean(self, values: Array, power: int = 1) -> float:
         """The weighted mean, or the root of the mean square; in units in which squares stay within float64."""
         unit = float(np.abs(values).max()) or 1.0
-        # Not by BLAS: its threads would compete with the reader for the processors.
+        # Without BLAS, whose threads would compete with the reader.
         mean = float(((values / unit) ** power * self.weights).sum() / self.weights.sum())
         return unit * (mean if power == 1 else math.sqrt(mean))
 
@@ -310,7 +310,7 @@ class Residuals:
         edges = np.linspace(low, high, squares + 1)
         counts = np.histogram2d(self.predictions, self.labels, (edges, edges), weights=self.weights)[0]
         chart = Chart(Axis(low, high, "predicted"), Axis(low, high, "label"))
-        # Steps of darkness, with neighbours of the same step in one box: a small file.
+        # Quantise darkness and merge equal neighbours, for a small file.
         steps = np.ceil(7.0 * np.sqrt(counts / max(counts.max(), 1e-300)) - 1e-9) / 7.0
         for left, right, column in zip(edges, edges[1:], steps, strict=False):
             cuts = [0, *(np.flatnonzero(np.diff(column)) + 1), squares]

@@ -1,4 +1,4 @@
-"""The predictions of a run, kept until a report is asked for: all of the first rows, then a thinning sample."""
+"""The predictions of a run, stored for a report: all of the first rows, then a thinning sample."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,10 +44,10 @@ class Record:
         self.rows = self.capacity = self.kept = 0
         self.shares: list[tuple[int, dict[str, float]]] = []
         self._next_note = 1
-        self._arrays: list[Array] = []  # scores, labels, weights and numbers of rows, with room for more
+        self._arrays: list[Array] = []  # scores, labels, weights and row numbers, with spare capacity
 
     def __getstate__(self) -> dict[str, Any]:
-        """The record without the room for more rows."""
+        """Pickle without spare capacity."""
         return self.__dict__ | {"_arrays": [array[: self.kept].copy() for array in self._arrays]}
 
     @property

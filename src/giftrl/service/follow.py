@@ -280,7 +280,7 @@ class Follower(threading.Thread):
             if not replaced:
                 return False
             self._release()
-        file = path.open("rb", buffering=0)  # a buffer would show bytes that are no longer there
+        file = path.open("rb", buffering=0)  # unbuffered: buffered bytes could be outdated
         # Windows does not rename an open file, and a folder may have too many files to hold.
         if system.can_lock() and str(path) == str(Path(self._source)):
             self._held = file

@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class Progress(NamedTuple):
-    """Progress of reading.
+    """The progress of reading sources.
 
     >>> Progress(50, 200).fraction
     0.25

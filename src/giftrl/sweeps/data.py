@@ -101,7 +101,7 @@ def read_all(
     require(reader.rows > 0, "path", str(path), "must have at least one example", "check the file")
     plain = all(bool((batch.weights == 1.0).all()) for batch in batches)
     require(plain, "path", str(path), "must have no weights: each example of a sweep counts once", "leave them out")
-    columns = np.arange(-1, features.dimension - 1)  # of each slot; slot 0 is the constant, which no row has
+    columns = np.arange(-1, features.dimension - 1)  # column of each slot; slot 0 is the constant, which no row has
     names = [features.name(slot) or "" for slot in range(1, features.dimension)]
     if all(name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MAX_COLUMN_DIGITS for name in names):
         columns[1:] = [int(name) - 1 for name in names]
@@ -208,13 +208,13 @@ def load(
 
 
 def standard(x: Array) -> Array:
-    """Columns to mean 0 and variance 1."""
+    """Standardise columns to mean 0 and variance 1."""
     spread = x.std(axis=0)
     # A constant column carries no more than the appended 1, and becomes 0.
     return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf))
 
 
 def with_constant(x: Any) -> Any:
-    """A column of ones appended."""
+    """Append a column of ones."""
     ones = np.ones((x.shape[0], 1))
     return np.hstack([x, ones]) if isinstance(x, np.ndarray) else hstack([x, csr_array(ones)], format="csr")

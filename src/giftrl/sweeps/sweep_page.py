@@ -16,7 +16,7 @@ BEST_BETA_COLUMNS = (
 
 
 def best_betas(summary: Summary) -> list[tuple[str, ...]]:
-    """A row of :data:`BEST_BETA_COLUMNS` for each curve: its best beta, the loss there, and how far beta may be off."""
+    """A row of :data:`BEST_BETA_COLUMNS` for each curve: its best beta, the loss there, and the range of good betas."""
     half = summary.half_width
     table: list[tuple[str, ...]] = []
     for k, name in enumerate(summary.names):

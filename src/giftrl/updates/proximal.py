@@ -87,7 +87,7 @@ def _hessian(problem: VectorProblem, cuts: Matrix, point: Vector) -> Matrix:
         up = mirror.argmin(problem.psi, problem.domain, point + e * cut)
         moves[i] = (up - mirror.argmin(problem.psi, problem.domain, point - e * cut)) / (2.0 * e)
     hessian = np.asarray(h * h * 0.5 * (cuts @ moves.T + moves @ cuts.T))
-    # Differences that step over a kink of the mirror can be indefinite, on which an active set stalls.
+    # At a kink of the mirror, differences can be indefinite, and the active-set method would stall.
     values, basis = np.linalg.eigh(hessian)
     if values[0] >= -1e-9 * values[-1]:
         return hessian
