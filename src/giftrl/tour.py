@@ -266,7 +266,7 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
         panels = figures_of(paper, "found", "clip", folder, number)
         drawn += [html.paragraph(f"Figure {number}: {title.lower()}"), panels]
     page.section(
-        "The paper behind it",
+        "The paper",
         html.paragraph(
             "giftrl implements Generalized Implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023). Its "
             "figures, run again here on scikit-learn's data, compare rules for one step of a single learner. The rule "

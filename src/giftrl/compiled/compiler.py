@@ -390,7 +390,7 @@ class PlainLoop:
             return self.loop(*unpacked(args))
 
     def bind(self, *args: Any) -> Callable[[], Any]:
-        """The loop with arguments that are the same in every call, though what is in their arrays may change."""
+        """The loop with fixed arguments; the contents of their arrays may change."""
         return partial(self, *args)
 
 
@@ -407,7 +407,7 @@ class CompiledLoop:
         return (self._kernel(args) if kernel is None else kernel)(args)
 
     def bind(self, *args: Any) -> Callable[[], Any]:
-        """The loop with arguments that are the same in every call, though what is in their arrays may change."""
+        """The loop with fixed arguments; the contents of their arrays may change."""
         return self._kernel(args).bind(args)
 
     def _kernel(self, args: tuple[Any, ...]) -> "Entry | NumbaLoop":

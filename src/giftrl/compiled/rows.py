@@ -259,7 +259,7 @@ ONE = np.uint64(1)
 
 @formula
 def make_unit(data: Any, first: Any, last: Any) -> None:
-    """Divide the values of one row by their Euclidean norm; a row of zeros stays as it is."""
+    """Divide the values of one row by their Euclidean norm; a row of zeros is unchanged."""
     largest = 0.0  # scale first, so that squares neither overflow nor underflow
     for k in range(first, last):
         largest = max(largest, abs(data[k]))
@@ -303,7 +303,7 @@ def prepare_rows(
 
 
 def unit_rows(x: Any, *, compiled: bool = True) -> Any:
-    """A copy of a dense or CSR matrix whose rows have Euclidean norm 1; rows of zeros stay as they are.
+    """A copy of a dense or CSR matrix with rows scaled to Euclidean norm 1; rows of zeros are unchanged.
 
     >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]]), compiled=False).round(9).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
@@ -321,7 +321,7 @@ def unit_rows(x: Any, *, compiled: bool = True) -> Any:
 
 # Matrices block by block: small enough for the cache, so that preparing a block costs little beside learning from it.
 
-#: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
+#: The approximate number of entries in a block: four megabytes of float32. Smaller blocks have more overhead.
 BLOCK_ENTRIES = 1 << 20
 
 
@@ -329,15 +329,15 @@ def blocks(
     x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
     entries: int = BLOCK_ENTRIES, dtype: Any = None,
 ) -> Iterator[tuple[int, int, Rows]]:  # fmt: skip
-    """(begin, end, rows) for consecutive blocks of a matrix; the whole, if there is nothing to do.
+    """Yield (begin, end, rows) for consecutive blocks of a matrix; one block if no change is needed.
 
     Args:
         x: dense or CSR, float32 or float64, with each feature once a row.
         constant: whether each row gets a last feature 1.
         unit: whether each row is divided by its Euclidean norm first.
         order: the order in which to take the rows.
-        entries: about how many numbers a block has.
-        dtype: the type of numbers in a block; None for the type that they have.
+        entries: the approximate number of entries in a block.
+        dtype: the type of numbers in a block; None to keep it.
 
     >>> [rows.data.tolist() for _, _, rows in blocks(np.array([[3.0, 4.0], [0.0, 2.0]]), constant=True, unit=True)]
     [[0.6, 0.8, 1.0, 0.0, 1.0, 1.0]]
@@ -358,7 +358,7 @@ def blocks(
 
 
 def _writeable(x: Any) -> bool:
-    # A compiled loop takes arrays that cannot be written to for another type, and is compiled once more for them.
+    # Numba would compile a loop again for read-only arrays.
     arrays = (x.data, x.indices, x.indptr) if hasattr(x, "indptr") else (x,)
     return all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
 

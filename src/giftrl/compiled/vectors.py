@@ -34,7 +34,7 @@ class VectorModel(models.PrimitiveModel):
 
 
 def numbers(real: Any, count: int) -> Any:
-    """The type of so many numbers of type ``real``: a plain number for one lane, a vector for more."""
+    """The type of several numbers of type ``real``: a plain number for one lane, a vector for more."""
     return real if count == 1 else Vector(real, count)
 
 

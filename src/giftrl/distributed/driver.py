@@ -33,7 +33,7 @@ class Order(NamedTuple):
     shard: int
     place: ShardPlace  # where its rows begin
     rows: int  # the number of rows to learn
-    window: int  # the number of rows behind them to send back, not learned
+    window: int  # the number of rows after them to return without learning
     number: int = 0  # the number of its first row among all rows, for stored examples
 
 
@@ -130,7 +130,7 @@ class Worker:
 class Crew(Protocol):
     """The interface of a group of workers, in this process or on other machines."""
 
-    repeated: int  # orders that were carried out once more
+    repeated: int  # repeated orders
 
     def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
         """Run orders; returns the replies in the same order.
@@ -142,7 +142,7 @@ class Crew(Protocol):
         """
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
 
 
 class LocalCrew:
@@ -165,7 +165,7 @@ class LocalCrew:
         return reply
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
         for worker in self.workers:
             worker.close()
 
@@ -184,7 +184,7 @@ class Costs:
     seconds_working: float = 0.0  # seconds of work, summed over workers
     rows_by_workers: int = 0
     bytes_moved: int = 0  # pieces and rows from workers, and the merged piece to each worker
-    repeated: int = 0  # orders that were carried out once more
+    repeated: int = 0  # repeated orders
 
     @property
     def rows_a_second(self) -> float:

@@ -44,7 +44,7 @@ def plan(
     schema: Schema | None = None,
     on_error: str = "stop",
 ) -> ShardReading:
-    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`.
+    """Split the files of the sources into shards, one for each worker; arguments as for :func:`train`.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

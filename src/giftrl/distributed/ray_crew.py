@@ -242,7 +242,7 @@ class _Round:
                 raise cause from None
             raise
         except RayError as problem:
-            remedy = "look into the state of the cluster with `ray status`; a checkpoint can be gone on from"
+            remedy = "look into the state of the cluster with `ray status`; a run with a checkpoint can be resumed"
             raise InvalidInput("cluster", "ray", f"has lost a reply ({_short(problem)})", remedy) from None
         if reply is None:
             self._send(number, worker, True)

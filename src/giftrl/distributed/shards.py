@@ -59,7 +59,7 @@ def _open_url(name: str) -> Any:
 
 
 def find_files(sources: Named | Sequence[Named]) -> tuple[File, ...]:
-    """List the files behind paths, globs, directories and URLs, with their sizes."""
+    """Expand paths, globs, directories and URLs to files, with their sizes."""
     names = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     require(len(names) > 0, "sources", sources, "must name at least one source", "give files or URLs")
     for name in names:
@@ -151,7 +151,7 @@ def look_at_files(
     columns: Columns | None = None,
     schema: Schema | None = None,
 ) -> Look:
-    """Find out which files can be cut between lines, where the rows of CSV begin, and about how many rows there are.
+    """Determine which files can be split between lines, where CSV rows begin, and the approximate number of rows.
 
     The arguments are those of :class:`giftrl.streams.Reader`.
     """

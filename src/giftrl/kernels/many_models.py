@@ -184,7 +184,7 @@ class LinearLearners(Engine):
 
     @property
     def coordinates(self) -> NDArray[Any]:
-        """A copy of what is stored, with a row for each feature."""
+        """A copy of the stored numbers, with a row for each feature."""
         return self._stored(slice(None))
 
     @coordinates.setter

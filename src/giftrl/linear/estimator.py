@@ -355,7 +355,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _predictor(self) -> Predictor:
-        """The predictor of the model as it is now."""
+        """The predictor of the current model."""
         check_is_fitted(self)
         return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
 

@@ -481,8 +481,8 @@ Arrays = Mapping[str, NDArray[Any]]
 #: Arrays whose length may differ from that of a new learner: they grow with the features.
 OF_FEATURES = ("features.record", "features.x", "features.theta")
 GROWING_ARRAYS = (*OF_FEATURES, "features.dense", "features.stamps")
-#: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
-#: what is not in the mixture, and sums beyond float64 are infinite.
+#: Arrays that may contain infinities, with the entries that must be finite. Infinite are: an unbounded label range,
+#: totals of absent experts, and sums that overflowed.
 MUST_BE_FINITE: dict[str, list[int]] = {
     "mixing.units": [entry for entry in range(unit.UNIT_COUNT) if entry not in (unit.LOW, unit.HIGH)],
     "mixing.totals": [],

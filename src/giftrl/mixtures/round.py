@@ -71,8 +71,8 @@ from giftrl.mixtures.label_units import Extended
 from giftrl.ops.loss import approach_all, meet_all, slope, value
 from giftrl.ops.scalar import clamp, log
 
-#: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
-#: compared, losses, slopes; then the lengths c of proximal steps and their results a.
+#: The rows of ``Buffers.every``: predictions, predictions minus the origin, A z of the stack, clipped predictions,
+#: losses, slopes; then the lengths c of proximal steps and their results a.
 PREDICTIONS, Z, AZ, CLIPPED, LOSSES, SLOPES, LENGTHS, STEPS, ROUND_LINES = range(9)
 #: Its columns, counted from the end of the grid: the coin, the full matrix, the combined prediction, one that is not
 #: used, the first candidate and the second one, which is the stack.
@@ -428,7 +428,7 @@ def learn_mixture(parts: MixtureParts, batch: Any) -> None:
         paid, steep = (phi, g) if y == labels[i] else (value(loss, p, labels[i]), slope(loss, p, labels[i]))
         if not pieces.again:
             experts.add_round(sums, paid, steep * p - paid, h)
-            if move_theta(parts.theta, rows, i, h * steep, parts.buffers.row) > 0:  # nothing is certified any more
+            if move_theta(parts.theta, rows, i, h * steep, parts.buffers.row) > 0:  # overflow: no certificate
                 sums[experts.CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         if compared:

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 #: The name, the share and the loss of each base learner of a mixture.
 BaseLearners = Iterable[tuple[str, float, float]]
 
-#: All rows are kept up to so many rows, or so many scores if rows have several; but at least this many rows.
+#: All rows are stored up to this number of rows, or of scores if multiclass; and the minimum number of rows.
 MAX_ROWS, MAX_SCORES, MIN_ROWS = 1 << 17, 1 << 20, 1 << 10
 #: The number of points of a curve for each doubling of the number of rows.
 POINTS_PER_OCTAVE = 4
@@ -137,7 +137,7 @@ class Record:
         return arrays | {"counts": np.frombuffer(counts.encode(), np.uint8)}
 
     def restore(self, state: Mapping[str, NDArray[Any]], rows: int) -> None:
-        """Resume from a state; without one, begin after so many rows."""
+        """Resume from a state, or begin after a number of rows."""
         if not state:
             self.start = rows
             return

@@ -177,7 +177,7 @@ class Run:
 
     def _tiles(self) -> list[tuple[str, str, str]]:
         record, start = self.record, self.record.start
-        # The rows behind a number, if these are not all rows, or not those of another number.
+        # A note on the rows used for a number, if not all.
         first_pass = "first pass" if self.passes > 1 else ""
         scope = f"since example {start + 1:,}" if start else first_pass
         of_all = "since example 1" if start else first_pass

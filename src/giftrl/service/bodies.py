@@ -370,7 +370,7 @@ def require_unlabelled(rows: Mapping[str, bytes | None]) -> None:
 
 
 def require_small_stream(data: bytes, rows: int, size: int) -> None:
-    """Refuse a stream that is damaged, compressed, or larger than so many rows or bytes, before it is unpacked."""
+    """Refuse a damaged, compressed or too large stream before it is unpacked."""
     import pyarrow as pa
 
     from giftrl.streams.tables.arrow import require_valid

@@ -119,7 +119,7 @@ class Folder:
         return True
 
     def some_settings(self, most: int) -> list[Any]:
-        """The settings of up to so many models whose files can be read."""
+        """The settings of some models, up to a number, with readable files."""
         settings = []
         for name in self.names[:most]:
             with contextlib.suppress(Refused):

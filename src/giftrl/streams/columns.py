@@ -278,7 +278,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _CURRENCY = r"(?:[$€£¥₹₩₽₺₪฿]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|BRL|Rs\.?)"
-#: A number with a currency before it, or with a currency, a percent sign or a unit behind it.
+#: A number with a currency before it, or a currency, percent sign or unit after it.
 _UNIT = re.compile(
     rf"[+-]?(?:(?P<currency>{_CURRENCY}) ?[+-]?)?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)"
     rf"(?(currency)| ?(?:[%‰]|{_CURRENCY}|(?P<letters>[°µ]?[a-zA-Z]{{1,7}}(?:/[a-z]{{1,4}})?[²³]?)))"

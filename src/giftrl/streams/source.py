@@ -210,9 +210,8 @@ class Stream:
         return b"".join(pieces)
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill a buffer; returns how many bytes were read, fewer than it holds only at the end.
-
-        Broken data counts as the end here; :meth:`check_end` tells the difference.
+        """Fill a buffer; returns the number of bytes read, less than its size only at the end. Broken data counts as
+        the end; :meth:`check_end` tells the difference.
         """
         filled = 0
         while filled < len(buffer):

@@ -94,7 +94,7 @@ class LabelledRows:
             raise BadSource(names, "has weights whose sum leaves the range of float64", "scale the weights")
 
     def blocks(self) -> Iterator[Examples]:
-        """Read all rows once more."""
+        """Read all rows again."""
         reader = self._reader(**self.reading | {"rejects": None})
         rows = 0
         for batch in self._batches(reader):

@@ -75,7 +75,7 @@ class ScalarWindow(NamedTuple):
 
 
 class ClassWindow(NamedTuple):
-    """The labels of a window of examples with K scores each, one example behind the other; ``work`` is scratch."""
+    """A window of examples with K scores each, stored consecutively; ``work`` is scratch memory."""
 
     loss: Any
     labels: NDArray[Any]

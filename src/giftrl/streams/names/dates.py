@@ -19,7 +19,7 @@ EXPECTED_DATE = (
     "reads them as such"
 )
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-#: The names of the categories of dates behind the name of their column: weekdays, months and hours.
+#: Suffixes of a date column's categories: weekday, month and hour.
 DATE_PARTS = (
     *(f"^weekday={day}" for day in WEEKDAYS),
     *(f"^month={month}" for month in range(1, 13)),
@@ -160,7 +160,7 @@ def moments_in(texts: Any, *, compiled: bool = True) -> Moment:
 def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Moment:
     """Dates from local days since 1970, seconds of the day, and seconds that local time is ahead of UTC.
 
-    ``timed`` dates have a time of day; what is not ``good`` is no date.
+    ``timed`` marks dates with a time of day, ``good`` marks valid dates.
     """
     time = years(days - (EPOCH - UNIX_EPOCH), seconds - ahead)
     month = days.view("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1

@@ -42,7 +42,7 @@ class CsvRows(NamedTuple):
 
     lines: NDArray[np.int64]  # the first line of each
     begins: NDArray[np.int64]
-    ends: NDArray[np.int64]  # behind its last newline
+    ends: NDArray[np.int64]  # the end of its last newline
     size: int  # bytes used; fewer than given if a record continues in the next block
     line: int  # the line after the rows
     columns: dict[int, Any]  # by number: Arrow arrays of text or numbers

@@ -85,7 +85,7 @@ class LibsvmBuffers(NamedTuple):
 
 
 def make_buffers(size: int, lines: int) -> LibsvmBuffers:
-    """Buffers for a block of so many bytes and lines; an entry takes four bytes at least."""
+    """Buffers for a block of a size in bytes and lines; an entry takes at least four bytes."""
     return LibsvmBuffers(
         values=np.empty(size // 4 + 2),
         numbers=np.empty(size // 4 + 2, np.uint64),

@@ -124,7 +124,7 @@ class VwBuffers(NamedTuple):
 
 
 def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
-    """Buffers for a block of so many bytes, lines and bars; an entry takes two bytes at least."""
+    """Buffers for a block of a size in bytes, lines and bars; an entry takes at least two bytes."""
     names, sections = make_arrays(TextEntries, size // 2 + 1), make_arrays(Sections, bars)
     return VwBuffers(names, sections, make_arrays(TextRows, lines), np.empty(4 * lines, np.int64), np.empty(lines))
 
@@ -324,7 +324,7 @@ def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
 def with_ngrams(
     named: NamedEntries, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
 ) -> tuple[NamedEntries, NDArray[np.int64]]:
-    """Entries with n-grams of up to some size in each section, and how many there are up to the end of each row.
+    """Add n-grams up to a size per section; returns the entries and the end offset of each row.
 
     >>> text = np.frombuffer(b"the cat sat", np.uint8)
     >>> at = NamedEntries(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
