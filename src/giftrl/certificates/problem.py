@@ -193,7 +193,7 @@ def _losses(loss: Any, p: Any, y: Any, out: Any) -> None:
 
 @formula
 def _slopes(loss: Any, p: Any, y: Any, eps: float, lean: Any, a: Any, phi: Any, bend: Any) -> None:
-    """For each row the slope a at p, the smoothed loss phi, and the derivative of a."""
+    """For each row: the slope a of the smoothed loss at p, its value phi, and the derivative of a."""
     for i in range(len(p)):
         q = p[i] + eps * lean[i]
         b = scalar.prox(loss, q, y[i], eps)

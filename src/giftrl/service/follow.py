@@ -281,7 +281,7 @@ class Follower(threading.Thread):
                 return False
             self._release()
         file = path.open("rb", buffering=0)  # unbuffered: buffered bytes could be outdated
-        # Windows does not rename an open file, and a folder may have too many files to hold.
+        # Only a single followed file stays open: Windows cannot rename open files, and folders can be large.
         if system.can_lock() and str(path) == str(Path(self._source)):
             self._held = file
             return self._learn_more(file, path)

@@ -432,7 +432,7 @@ def _slots(
 
 
 def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[str]:
-    """The names; if they are numbers from 0 and the data counts from 1, add 1."""
+    """Shift numeric names by 1 if the file counts from 0 and the data from 1."""
     features = [name for name in names if name != CONSTANT_NAME and name not in INTERCEPT_NAMES]
     if "0" not in features or "0" in known or not all(map(WHOLE_NUMBER.fullmatch, [*features, *known])):
         return names

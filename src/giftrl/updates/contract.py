@@ -24,7 +24,7 @@ from giftrl.regularizers import Potential
 
 
 class ScoreProblem(NamedTuple):
-    """A round with a loss of K scores, as an update sees it; p, g and start are arrays of K numbers.
+    """The input of an update with a loss of K scores; p, g and start are arrays of K numbers.
 
     >>> import numpy as np
     >>> round_of_three = ScoreProblem(y=2, p=np.zeros(3), g=np.array([1, 1, -2]) / 3, start=np.zeros(3), c=1.0)
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
 
 
 class VectorProblem(NamedTuple):
-    """A round with a black-box loss, as an update sees it: l = weight loss, the point x_t and psi_{t+1} or psi_t.
+    """The input of an update with a black-box loss: l = weight * loss, the point x_t, and psi_{t+1} or psi_t.
 
     >>> import numpy as np
     >>> from giftrl import Learner, domains
