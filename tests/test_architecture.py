@@ -15,10 +15,10 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((R
 NODES = [(path.relative_to(ROOT).as_posix(), node) for path, tree in TREES.items() for node in ast.walk(tree)]
 
 #: Budgets: Python files and their lines. A change that needs more says why where it raises them.
-MAX_FILES = {"src": 254}
-MAX_LINES = {"src": 46_300, "tests": 32_000, "benchmarks": 5_400}
+MAX_FILES = {"src": 240}
+MAX_LINES = {"src": 42_200, "tests": 29_900, "benchmarks": 5_200}
 MAX_MODULES_OF_A_PACKAGE = 14
-MAX_LINES_OF_A_MODULE = 700
+MAX_LINES_OF_A_MODULE = 600
 MAX_POSITIONAL = 10
 
 #: River's estimators have the names of those for scikit-learn; each kind of component has a ``contract``.
