@@ -50,7 +50,7 @@ class NamedLearner:
         self.slots: dict[Any, int] = {}  # the coordinate of each name, from 1
         self.weight_sum = 0.0
         self._by_number = np.empty(0, np.int32)
-        self._writers: list[RowWriter] = []  # not in use by any thread
+        self._writers: list[RowWriter] = []  # idle writers, for the next thread that needs one
 
     def learn_one(self, x: Mapping[Any, float], y: float, weight: float = 1.0) -> None:
         """Learn from one example."""

@@ -174,7 +174,7 @@ class _Newton:
         self.evaluate()
 
     def times(self, v: Array) -> Array:
-        """The product of the second derivatives and v, both flat."""
+        """The Hessian times the vector v, flattened."""
         matrix = v.reshape(self.z.shape)
         product = self.problem.times(matrix, self.p, self.eps, self.lean, self.bend)
         return (product + (self.problem.ridge + self.mu) * matrix).ravel()

@@ -126,7 +126,7 @@ class Names(dict[str, type[Any]]):
     def member(self, given: Any, *methods: str) -> Any:
         """The member of this name; or the object that was given, if it brings one of the methods."""
         member = self.make(given) if isinstance(given, str) else given
-        if isinstance(member, type) or not any(brings(member, method) for method in methods):
+        if not any(brings(member, method) for method in methods):  # a class itself brings none
             remedy = f"give one by name, such as {next(iter(self))!r}, or an object"
             raise InvalidInput(self.kind, given, f"must be a {self.kind}", remedy)
         return member

@@ -164,7 +164,7 @@ class ModelStore:
         self._run("UPDATE remembered SET row = x'' WHERE id = ?", (name,))
 
     def count_remembered(self) -> int:
-        """Number of rows that wait for their labels."""
+        """Number of stored rows that have no label yet."""
         return self._number("SELECT count(*) FROM remembered WHERE length(row) > 0")
 
     def forget(self, now: float) -> None:

@@ -164,9 +164,11 @@ class Schema(NamedTuple):
             rule = f"has {_some(unknown)}, which the table that the columns were learned from had not"
             remedy: Message = ["leave it out, or give ", ignore, f"; known: {known}"]
             if not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
-                rule = f"has {_some(unknown)}, of which the model knows nothing; it learned either rows of JSON, or a "
-                rule += f"table of {known} alone"
-                remedy = ["give JSON lines if it learned these; else leave the column out, or give ", ignore]
+                rule = (
+                    f"has {_some(unknown)}, which the model has not seen; it learned from JSON lines, or from a table "
+                )
+                rule += f"with the columns {known} alone"
+                remedy = ["give JSON lines if it learned from them; else leave the column out, or give ", ignore]
             raise BadSource(source, rule, remedy)
         optional = {name for name, kind in by_name.items() if kind in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)}
         lost = [name for name in by_name if name not in optional.union(names)]
